@@ -1,37 +1,15 @@
 """memattn: attention with a fixed-size memory for sequence-to-sequence models, in TensorFlow.
 
 The names in this module are the public interface; subpackages and their modules are internal and may change.
-TensorFlow is imported on first use of a name.
+TensorFlow is imported on first use of a name, so that commands answer --help at once.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from memattn.attention.registry import CLASSES
-
 if TYPE_CHECKING:
     from memattn.api import evaluate_model, train_model
-    from memattn.attention import (
-        AttentionMechanism,
-        BahdanauAttention,
-        FeedForwardAttention,
-        LatentsAttention,
-        LinearAttention,
-        LocalMonotonicAttention,
-        LocalPredictiveAttention,
-        LocationAttention,
-        LuongAttention,
-        LuongDotAttention,
-        MatchaAttention,
-        MemoryAttention,
-        MemoryVariantAttention,
-        MochaAttention,
-        MonotonicAttention,
-        NestedMemoryAttention,
-        NoAttention,
-        StretchMeansAttention,
-        WindowedMemoryAttention,
-    )
+    from memattn.attention import *  # noqa: F403
     from memattn.models.seq2seq import Seq2Seq
     from memattn.search.beam_search import beam_search
     from memattn.search.sampling import sample
@@ -39,8 +17,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.3.0"
 
-_MODULES = {
-    **dict.fromkeys(CLASSES, "memattn.attention"),
+_MODULES = {  # modules of the public names, beside the mechanisms, whose names end with Attention
+    "AttentionMechanism": "memattn.attention",
     "Seq2Seq": "memattn.models.seq2seq",
     "beam_search": "memattn.search.beam_search",
     "evaluate_model": "memattn.api",
@@ -48,14 +26,16 @@ _MODULES = {
     "sample": "memattn.search.sampling",
     "train_model": "memattn.api",
 }
-__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    module = "memattn.attention" if name.endswith("Attention") else _MODULES.get(name, "")
+    if not module or not hasattr(public := importlib.import_module(module), name):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    return getattr(public, name)
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    from memattn.attention import MECHANISMS
+
+    return sorted([*_MODULES, *(mechanism.__name__ for mechanism in MECHANISMS.values())])

@@ -115,8 +115,9 @@ def _draw(runs: dict[str, "Run"], times: list[dict[str, str]], folder: str) -> N
     """Draws learning curves on the left, and the time of a token against the source's length on the right."""
     from benchmarks.tables import system_lines
     from matplotlib.figure import Figure
+    from studies.plots import draw_lines, label_ends
 
-    from memattn.evaluation.plots import draw_lines, label_ends, save
+    from memattn.evaluation.plots import save
     from memattn.sweeps import tables
 
     figure = Figure(figsize=(9.5, 3.9), layout="constrained")

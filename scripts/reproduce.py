@@ -14,6 +14,7 @@ configs/. Without targets, it lists them.
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import math
+import os
 import sys
 
 from absl import flags
@@ -25,6 +26,8 @@ from memattn.errors import ConfigError, DataError, RunError
 def main(*names: str) -> int:
     from studies import estimates, runner
 
+    paths = [os.path.dirname(os.path.abspath(__file__)), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))  # where trainings find studies.mechanisms
     options = flags.FLAGS
     if not names:
         raise ConfigError(f"give targets: all, or some of {', '.join(runner.TARGETS)}")

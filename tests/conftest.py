@@ -15,7 +15,7 @@ from helpers.chosen import CHOSEN
 from helpers.runs import TINY, free
 
 from memattn import config as configs
-from memattn.attention import MECHANISMS
+from memattn.attention import mechanism
 from memattn.evaluation.metrics import METRICS, Score
 
 
@@ -39,7 +39,7 @@ def seeded():
 @pytest.fixture(autouse=True)
 def chosen_mechanisms_known_to_keras():
     """Lets Keras load from files the mechanisms that --mechanism names; they are not registered with it."""
-    with tf.keras.utils.custom_object_scope({MECHANISMS[name].__name__: MECHANISMS[name] for name in CHOSEN}):
+    with tf.keras.utils.custom_object_scope({mechanism(name).__name__: mechanism(name) for name in CHOSEN}):
         yield
 
 

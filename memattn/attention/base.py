@@ -10,7 +10,7 @@ import tensorflow as tf
 from memattn.attention.configured import ConfiguredLayer
 from memattn.attention.initializers import initializer_of
 from memattn.attention.ops import padding_last
-from memattn.attention.options import MODEL_FACTS, check_choice, literal_values
+from memattn.attention.options import check_choice, literal_values, positive_int
 from memattn.attention.step_loop import run_loop
 
 _RECURRENT = "; a recurrent layer before it needs return_sequences=True"
@@ -33,12 +33,12 @@ class AttentionMechanism(ConfiguredLayer):
     As a layer, `mechanism(query, value)` returns the context [B, T, D] of queries [B, T, U] over values [B, S, D].
     """
 
+    sizes: tuple[str, ...] = ()
+    """Names of the constructor's arguments that must be ints of at least 1; those of a base class count, too."""
     num_slots: int | None = None
     """Number of slots of a fixed-size memory; None for a memory without slots."""
     has_signed_weights = False
     """Whether weights of source positions may be negative."""
-    has_ordered_slots = False
-    """Whether slots have an order of importance, so that `keep` can cut a trained memory to the first of them."""
     equal_widths = False
     """Whether queries must be as wide as values (U = D)."""
     reads_in_order = False
@@ -84,21 +84,27 @@ class AttentionMechanism(ConfiguredLayer):
     def validate(cls, options: Mapping[str, Any]) -> None:
         """Raises OptionError for a value that an option may not have; makes no layer.
 
-        Missing options get their defaults. Arguments that the model gives (`MODEL_FACTS`) are not checked.
+        Missing options get their defaults.
         """
-        parameters = {name: item for name, item in cls.constructor_arguments().items() if name not in MODEL_FACTS}
+        parameters = cls.constructor_arguments()
         defaults = {name: item.default for name, item in parameters.items() if item.default is not item.empty}
         cls.check(**{**defaults, **{name: value for name, value in options.items() if name in parameters}})
 
     @classmethod
     def check(cls, **options) -> None:
-        """Raises OptionError for an option whose Literal annotation does not list its value.
+        """Raises OptionError for one of `sizes` below 1, and for a value that its Literal annotation does not list.
 
-        A mechanism extends this method to check ranges. `options` holds all constructor arguments but `MODEL_FACTS`.
+        A mechanism extends this method to check other ranges. `options` holds all constructor arguments, but those that
+        the model gives only where a layer is made.
         """
+        sizes = {name for ancestor in cls.__mro__ for name in vars(ancestor).get("sizes", ())}
         for name, parameter in cls.constructor_arguments().items():
-            if name in options and (choices := literal_values(parameter.annotation)):
+            if name not in options:
+                continue
+            if choices := literal_values(parameter.annotation):
                 check_choice(name, options[name], choices)
+            if name in sizes and not (options[name] is None and parameter.default is None):
+                positive_int(name, options[name])
 
     # What a decoder calls: the memory once per source, scores in each step.
 
@@ -151,10 +157,6 @@ class AttentionMechanism(ConfiguredLayer):
         `SparseScores`.
         """
         return self
-
-    def keep(self, num_slots: int) -> None:
-        """Cuts the memory to its first slots, if the mechanism has `has_ordered_slots`."""
-        raise NotImplementedError("the slots of this mechanism have no order")
 
     def alignments(self, memory: dict[str, tf.Tensor], scores: tf.Tensor) -> tf.Tensor:
         """Returns weights of the source positions [B, Q, S], linear in the scores [B, Q, M].

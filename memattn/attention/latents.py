@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from memattn.attention.initializers import Initializer, initializer_of
 from memattn.attention.ops import cast, masked_softmax
-from memattn.attention.slot_reading import SlotReader
+from memattn.attention.slots import SlotReader
 
 
 class LatentsAttention(SlotReader):

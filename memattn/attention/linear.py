@@ -7,7 +7,6 @@ import tensorflow as tf
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer
 from memattn.attention.ops import sum_dtype
-from memattn.attention.options import positive_int
 
 
 class LinearAttention(AttentionMechanism):
@@ -20,6 +19,7 @@ class LinearAttention(AttentionMechanism):
       initializer: name, config or object, of the weight matrices except the gate's.
     """
 
+    sizes = ("projection",)
     has_signed_weights = True
 
     def __init__(
@@ -38,12 +38,6 @@ class LinearAttention(AttentionMechanism):
         self.projection_layer = self.gate_layer = self.query_layer = None
         if self.projection:
             self.projection_layer = self.make_dense(self.projection, "projection")
-
-    @classmethod
-    def check(cls, *, projection, **options):
-        super().check(**options)
-        if projection is not None:
-            positive_int("projection", projection)
 
     def context_size(self, value_size):
         return self.projection or value_size

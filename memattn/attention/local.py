@@ -2,23 +2,19 @@
 
 import tensorflow as tf
 
+from memattn.attention.content import LuongAttention
 from memattn.attention.initializers import Initializer
-from memattn.attention.luong import LuongAttention
 from memattn.attention.ops import masked_softmax, products, sum_dtype
-from memattn.attention.options import positive_int
 
 
 class _LocalAttention(LuongAttention):
     """A softmax over the source positions at most `window` from a centre."""
 
+    sizes = ("window",)
+
     def __init__(self, *, units: int, window: int = 10, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(units=units, initializer=initializer, **kwargs)
         self.window = int(window)
-
-    @classmethod
-    def check(cls, *, window, **options):
-        super().check(**options)
-        positive_int("window", window)
 
     def memorize(self, states, mask):
         positions = tf.cumsum(tf.cast(mask, tf.int32), 1) - 1  # [B, S]; padding does not count

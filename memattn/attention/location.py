@@ -5,7 +5,6 @@ import tensorflow as tf
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer
 from memattn.attention.ops import masked_softmax
-from memattn.attention.options import positive_int
 
 
 class LocationAttention(AttentionMechanism):
@@ -16,11 +15,12 @@ class LocationAttention(AttentionMechanism):
       initializer: name, config or object, of W_a.
     """
 
+    sizes = ("max_source_length",)
     reads_in_order = True
 
     def __init__(self, *, max_source_length: int, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        self.max_source_length = positive_int("max_source_length", max_source_length)
+        self.max_source_length = int(max_source_length)
         self.initializer = initializer
         self.position_scores = self.make_dense(self.max_source_length, "position_scores")
 

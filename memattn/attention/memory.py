@@ -32,6 +32,8 @@ class MemoryAttention(AttentionMechanism):
       initializer: name, config or object, of W_alpha and W_beta.
     """
 
+    sizes = ("num_slots",)
+
     def __init__(
         self,
         *,
@@ -55,11 +57,6 @@ class MemoryAttention(AttentionMechanism):
             self._encodings = position_encodings(self.num_slots, self.max_source_length)
         self.encoder_scores = self.make_dense(self.num_slots, "encoder_scores")  # W_alpha
         self.decoder_scores = self.make_dense(self.num_slots, "decoder_scores")  # W_beta
-
-    @classmethod
-    def check(cls, *, num_slots, **options):
-        super().check(**options)
-        positive_int("num_slots", num_slots)
 
     def memorize(self, states, mask):
         logits = self.encoder_scores(states)  # [B, S, K], W_alpha s_t

@@ -7,7 +7,6 @@ import tensorflow as tf
 from memattn.attention.initializers import Initializer
 from memattn.attention.monotonic import HardStops, MonotonicAttention
 from memattn.attention.ops import masked_softmax
-from memattn.attention.options import positive_int
 from memattn.attention.sparse import SparseScores
 
 
@@ -25,6 +24,7 @@ class MochaAttention(MonotonicAttention):
       initializer: name, config or object, of the weight matrices and v.
     """
 
+    sizes = ("chunk_size",)
     _mixes_chunks = True
 
     def __init__(
@@ -42,12 +42,6 @@ class MochaAttention(MonotonicAttention):
             units=units, offset=offset, noise=noise, test_mode=test_mode, initializer=initializer, **kwargs
         )
         self.chunk_size = None if chunk_size is None else int(chunk_size)
-
-    @classmethod
-    def check(cls, *, chunk_size, **options):
-        super().check(**options)
-        if chunk_size is not None:
-            positive_int("chunk_size", chunk_size)
 
     def score(self, query, memory, state, seed=None):
         alpha = self._alpha(query, memory, state, seed)

@@ -8,7 +8,7 @@ import tensorflow as tf
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_of
 from memattn.attention.ops import GENERATOR, cast, sum_dtype
-from memattn.attention.options import OptionError, positive_int
+from memattn.attention.options import OptionError
 from memattn.attention.sparse import SparseScores
 
 _LOWEST = -1e9  # energy of padding, whose sigmoid is 0
@@ -88,6 +88,7 @@ class MonotonicAttention(AttentionMechanism):
       initializer: name, config or object, of the weight matrices and v.
     """
 
+    sizes = ("units",)
     reads_in_order = True
     _mixes_chunks = False  # whether a second energy weighs the positions around a stop
 
@@ -102,7 +103,7 @@ class MonotonicAttention(AttentionMechanism):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.units, self.offset, self.noise, self.test_mode = positive_int("units", units), offset, noise, test_mode
+        self.units, self.offset, self.noise, self.test_mode = int(units), offset, noise, test_mode
         self.initializer = initializer
         self.stop_energy = self._energy(offset, "stop")
         self.chunk_energy = self._energy(None, "chunk") if self._mixes_chunks else None

@@ -4,7 +4,13 @@ Slots are C = alpha^T s, and a decoder step reads c = beta C. Since beta (alpha^
 well read the states s by beta alpha^T: the context is the same, read from S vectors instead of K.
 """
 
+from typing import Literal
+
 import tensorflow as tf
+
+from memattn.attention.base import AttentionMechanism
+from memattn.attention.initializers import Initializer, initializer_of
+from memattn.attention.ops import additive_energies
 
 
 def slot_memory(slots: tf.Tensor, alpha: tf.Tensor, states: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -28,3 +34,67 @@ def source_weights(scores: tf.Tensor, memory: dict[str, tf.Tensor]) -> tf.Tensor
     if "alpha_of_states" in memory:
         return scores
     return tf.matmul(scores, memory["alpha"], transpose_b=True)
+
+
+class SlotReader(AttentionMechanism):
+    """Base of mechanisms with K slots C = alpha^T s, whose option `read` chooses the logits of beta.
+
+    - "address": W_beta h (Eq. 7).
+    - "additive": v . tanh(W_q h + b + W_read C_k) for slot k, as Bahdanau attention scores source states. The vectors
+      in the tanh are `read_units` wide.
+
+    A mechanism defines `_alpha`, or `memorize` if its slots are no weighted sums of the states.
+    """
+
+    sizes = ("num_slots", "read_units")
+    num_slots: int
+
+    def __init__(
+        self,
+        *,
+        num_slots: int,
+        read: Literal["address", "additive"],
+        read_units: int,
+        initializer: Initializer,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.num_slots, self.read_units = int(num_slots), int(read_units)
+        self.read, self.initializer = read, initializer
+        self.v = None
+        if read == "address":
+            self.decoder_scores = self.make_dense(self.num_slots, "decoder_scores")  # W_beta
+        else:
+            self.key_layer = self.make_dense(self.read_units, "key")  # W_read
+            self.query_layer = self.make_dense(self.read_units, "query", use_bias=True)  # W_q and b
+            self._v_initializer = tf.keras.initializers.get(initializer_of("v", initializer))
+
+    def memorize(self, states, mask):
+        alpha = self._alpha(states, mask)
+        slots = tf.matmul(alpha, states, transpose_a=True)  # C [B, K, D]
+        return self._with_keys(slot_memory(slots, alpha, states), slots)
+
+    def _alpha(self, states: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """Returns the writing weights alpha [B, S, K] of states [B, S, D]; padding, where `mask` is false, gets 0."""
+        raise NotImplementedError
+
+    def _with_keys(self, memory: dict[str, tf.Tensor], slots: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the memory, with W_read C_k for each slot C_k in `slots` [B, K, D] if they are read additively."""
+        if self.read == "address":
+            return memory
+        if self.v is None:  # in the constructor, v could not get a path that begins with that of the enclosing layer
+            self.v = self.add_weight(shape=(self.read_units,), initializer=self._v_initializer, name="v")
+        return {**memory, "keys": self.key_layer(slots)}
+
+    def score(self, query, memory, state=(), seed=None):
+        beta = tf.nn.softmax(self._slot_logits(query, memory))  # [B, Q, K]
+        return value_scores(beta, memory), state
+
+    def _slot_logits(self, query: tf.Tensor, memory: dict[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the logits of beta [B, Q, K]."""
+        if self.read == "address":
+            return self.decoder_scores(query)
+        return additive_energies(self.query_layer(query), memory["keys"], self.v)
+
+    def alignments(self, memory, scores):
+        return source_weights(scores, memory)

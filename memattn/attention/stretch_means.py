@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from memattn.attention.initializers import Initializer
 from memattn.attention.ops import sum_dtype
-from memattn.attention.slot_reading import SlotReader
+from memattn.attention.slots import SlotReader
 
 
 class StretchMeansAttention(SlotReader):

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from memattn.attention.initializers import Initializer
 from memattn.attention.ops import masked_softmax, sum_dtype
-from memattn.attention.slot_reading import SlotReader
+from memattn.attention.slots import SlotReader
 
 _LOWEST_WINDOW = -8.0  # least value of a window; W_alpha s_t can still outweigh it
 

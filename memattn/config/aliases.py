@@ -1,14 +1,15 @@
 """Translates configs of former versions into the keys of this version.
 
 In version 0.2.0, `model` had the keys of every kind, and the mechanism `memory` had the options of all memory
-mechanisms. Up to version 0.3.0, `training.stop_at_bleu` ended training at a BLEU, as `stop_at` does now.
+mechanisms. Up to version 0.3.0, `training.stop_at_bleu` ended training at a BLEU, as `stop_at` does now, and
+`decoding.num_slots` cut a memory.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from memattn.config.mechanism_options import DEFAULT
-from memattn.config.schema import Origin, keys_of_other_kinds, value_of
+from memattn.config.schema import Origin, keys_of_other_kinds
 from memattn.config.sections import ModelConfig, Seq2SeqConfig
 
 # Values that version 0.2.0 wrote for keys of `model` that have no effect on its kind.
@@ -44,7 +45,9 @@ def current(tree: Mapping[str, Any], origin: Origin) -> dict[str, Any]:
     Raises:
       ConfigError: an option was removed, or does not fit the others.
     """
-    training, model = tree.get("training"), tree.get("model")
+    training, model, decoding = tree.get("training"), tree.get("model"), tree.get("decoding")
+    if isinstance(decoding, Mapping) and decoding.get("num_slots", "absent") is None:  # up to version 0.3.0
+        tree = {**tree, "decoding": {name: value for name, value in decoding.items() if name != "num_slots"}}
     if isinstance(training, Mapping) and "stop_at_bleu" in training:
         tree = {**tree, "training": _with_stop_at(training, origin)}
     if not isinstance(model, Mapping):
@@ -84,8 +87,6 @@ def _attention(attention: Mapping[str, Any], key: str, origin: Origin) -> dict[s
         return dict(attention)
     extensions = {name: attention.get(name, default) for name, default in _EXTENSIONS.items()}
     rest = {name: value for name, value in attention.items() if name not in _EXTENSIONS}
-    if extensions["read"] == "content":
-        raise origin.error(f"{key}.read", "'content' is no longer there; use address, or additive (memory_variant)")
     if extensions["read"] == "address":
         extensions["read_units"] = _EXTENSIONS["read_units"]  # only the other reads use it
     changed = {name: value for name, value in extensions.items() if value != _EXTENSIONS[name]}
@@ -95,12 +96,8 @@ def _attention(attention: Mapping[str, Any], key: str, origin: Origin) -> dict[s
     if rest.get("position_encoding"):
         raise origin.error(f"{key}.position_encoding", f"is for memory without {', '.join(extended)}")
     rest = {name: value for name, value in rest.items() if name not in _ENCODINGS}
-    if value_of(bool, extensions["nested"], f"{key}.nested", origin, {}):
-        if unfit := [name for name in extended if name != "nested"]:
-            raise origin.error(f"{key}.nested", f"is for memory without {', '.join(unfit)}")
-        return {**rest, "name": "nested_memory"}
     if not _is_windowed(rest, changed):
-        return {**rest, "name": "memory_variant", **changed}
+        raise origin.error(f"{key}.{extended[0]}", "is no longer an option of memory (docs/help/compatibility.md)")
     read = {"read": extensions["read"]}
     if extensions["read"] != "address":
         read["read_units"] = extensions["read_units"]

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from memattn import model_rules
-from memattn.attention import MECHANISMS
 from memattn.config.schema import Origin
 from memattn.config.sections import (
     Config,
@@ -32,7 +31,7 @@ def check(config: Config, origin: Origin) -> None:
     _check_decoding(decoding, origin)
     if isinstance(model, Seq2SeqConfig):
         _check_seq2seq(model, config.data, origin)
-        _check_attention(model, decoding.num_slots, origin)
+        _check_attention(model, origin)
         if decoding.memory_ratio:
             raise origin.error("decoding.memory_ratio", f"is for active memory, not for model.kind: {model.kind}")
     else:
@@ -58,8 +57,6 @@ def _check_active_memory(model: NeuralGPUConfig, config: Config, origin: Origin)
         raise origin.error("decoding.memory_ratio", "decoding.sample needs one with active memory; give 1 or more")
     if decoding.coverage_penalty:
         raise origin.error("decoding.coverage_penalty", f"needs attention; model.kind: {model.kind} has none")
-    if decoding.num_slots:
-        raise origin.error("decoding.num_slots", f"needs attention; model.kind: {model.kind} has none")
 
 
 def _check_sweep(sweep: SweepConfig, origin: Origin) -> None:
@@ -116,16 +113,12 @@ def _check_seq2seq(model: Seq2SeqConfig, data: DataConfig, origin: Origin) -> No
         raise origin.error(f"model.{option}", problem)
 
 
-def _check_attention(model: Seq2SeqConfig, decoded_slots: int | None, origin: Origin) -> None:
-    """Checks a mechanism with all of its options against the model's other keys and `decoding.num_slots`."""
+def _check_attention(model: Seq2SeqConfig, origin: Origin) -> None:
+    """Checks a mechanism with all of its options against the model's other keys."""
+    from memattn.attention import mechanism as mechanism_of  # imports TensorFlow
+
     attention = model.attention
-    mechanism = MECHANISMS[attention["name"]]
-    if decoded_slots and not mechanism.has_ordered_slots:
-        raise origin.error("decoding.num_slots", "needs model.attention.name: nested_memory, whose slots can be cut")
-    num_slots = attention.get("num_slots")  # no option of some mechanisms outside the package
-    if decoded_slots and num_slots and decoded_slots > num_slots:
-        problem = f"{decoded_slots} is more than model.attention.num_slots = {num_slots}"
-        raise origin.error("decoding.num_slots", problem)
+    mechanism = mechanism_of(attention["name"])
     width = 2 * model.units_of_encoder
     if mechanism.equal_widths and width != model.units:
         problem = f"{attention['name']} needs states as wide as model.units = {model.units}, not {width}"

@@ -7,7 +7,6 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from memattn.attention import MECHANISMS
 from memattn.config.schema import as_yaml
 from memattn.config.sections import Config, Seq2SeqConfig
 
@@ -38,7 +37,9 @@ def _lines(section: Any, indent: str) -> list[str]:
 
 def _attention(options: Mapping[str, Any], indent: str) -> list[str]:
     """Returns the lines of YAML for an attention mechanism: its name and its options, with descriptions."""
-    mechanism = MECHANISMS[options["name"]]
+    from memattn.attention import mechanism as mechanism_of  # imports TensorFlow
+
+    mechanism = mechanism_of(options["name"])
     lines, meanings = _comment(summary(mechanism), indent), arguments(mechanism)
     for name, value in options.items():
         lines += [*_comment(meanings.get(name, ""), indent), f"{indent}{name}: {as_yaml(value)}"]

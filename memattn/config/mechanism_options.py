@@ -1,12 +1,12 @@
-"""Checks `model.attention` by the constructor of the mechanism that it names."""
+"""Checks `model.attention` by the constructor of the mechanism that it names.
 
-import contextlib
+Mechanisms, and TensorFlow with them, are imported only when a config is checked.
+"""
+
 import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from memattn.attention import MECHANISMS, OptionError
-from memattn.attention.options import MODEL_FACTS
 from memattn.config.schema import Origin, did_you_mean, listed, not_one_of, value_of
 from memattn.errors import ConfigError, reason, short
 
@@ -27,6 +27,8 @@ def complete(attention: Mapping[str, Any], key: str, origin: Origin) -> dict[str
     Raises:
       ConfigError: the mechanism cannot be imported, or an option is unknown, missing or out of range.
     """
+    from memattn.attention import OptionError
+
     name = attention.get("name", DEFAULT)
     mechanism = _mechanism(name, f"{key}.name", origin)
     try:
@@ -59,21 +61,22 @@ def complete(attention: Mapping[str, Any], key: str, origin: Origin) -> dict[str
 
 def keys_of_option(option: str) -> list[str]:
     """Returns a list with the dotted key of an option of a registered mechanism; [] if no mechanism has it."""
-    for name in MECHANISMS:
-        with contextlib.suppress(ImportError, ConfigError):  # of a mechanism that cannot be imported or read
-            if option in mechanism_parameters(MECHANISMS[name]):
-                return [f"model.attention.{option}"]
-    return []
+    from memattn.attention import MECHANISMS
+
+    has_option = any(option in mechanism_parameters(mechanism) for mechanism in MECHANISMS.values())
+    return [f"model.attention.{option}"] if has_option else []
 
 
-def _mechanism(name: Any, key: str, origin: Origin) -> Any:
+def _mechanism(name: Any, key: str, origin: Origin) -> "type[AttentionMechanism]":
     """Returns the class of a mechanism."""
-    if name not in MECHANISMS:
-        raise origin.error(key, not_one_of(name, list(MECHANISMS)))
+    from memattn.attention import MECHANISMS, mechanism
+
     try:
-        return MECHANISMS[name]
+        return mechanism(name)
     except ImportError as error:
         raise origin.error(key, f"{short(name)}: {reason(error)}") from error
+    except ValueError as error:
+        raise origin.error(key, not_one_of(name, list(MECHANISMS))) from error
 
 
 def mechanism_parameters(mechanism: "type[AttentionMechanism]") -> dict[str, inspect.Parameter]:
@@ -82,6 +85,8 @@ def mechanism_parameters(mechanism: "type[AttentionMechanism]") -> dict[str, ins
     Raises:
       ConfigError: an annotation cannot be evaluated.
     """
+    from memattn.attention.options import MODEL_FACTS
+
     parameters = {
         name: argument for name, argument in mechanism.constructor_arguments().items() if name not in MODEL_FACTS
     }

@@ -277,7 +277,6 @@ class DecodingConfig:
     # vocabulary selection: file written by `memattn-prepare lexicon`; null: hypotheses may have any token
     lexicon: str | None = None
     lexicon_size: int = number(50, at_least=1)  # translations of each source token that are selected
-    num_slots: int | None = number(None, at_least=1)  # for nested_memory: number of first slots to use; null: all
     # type that layers compute in; null: as in training
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] | None = None
     # compile with XLA; auto: from TensorFlow 2.20 on, but not for bfloat16 on a CPU or for Neural GPUs

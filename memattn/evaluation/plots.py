@@ -4,18 +4,18 @@ import io
 import math
 import textwrap
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import colors, rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from memattn import files
 from memattn.evaluation.styles import line_styles
 
+Styles = Callable[[list[Mapping[str, Any]]], Sequence[tuple[str, Any]]]  # see `styles.line_styles`
 Point = tuple[float, float, float]  # the middle, the least and the greatest of several values
 
 
@@ -114,7 +114,7 @@ def largest_slots(slots: np.ndarray) -> np.ndarray:
     return order[totals[order] >= 0.01 * max(totals.sum(), 1e-9)]
 
 
-def learning_curves(path: str, curves: list[Line], title: str) -> None:
+def learning_curves(path: str, curves: list[Line], title: str, styles: Styles = line_styles) -> None:
     """Draws validation BLEU against training steps: for each model a line of means, and a shade over the range.
 
     Args:
@@ -129,7 +129,7 @@ def learning_curves(path: str, curves: list[Line], title: str) -> None:
     lines = math.ceil(sum(len(curve.name.splitlines()) for curve in curves) / columns)
     figure = Figure(figsize=(8, 4 if legend_beside else 4 + 0.2 * lines), layout="constrained")
     axes = figure.subplots()
-    draw_lines(axes, curves)
+    draw_lines(axes, curves, styles)
     points = [point for curve in curves for point in curve.points.values()]
     has_ranges = any(least < greatest for _, least, greatest in points)
     axes.set_xlabel("training step")
@@ -150,10 +150,9 @@ def learning_curves(path: str, curves: list[Line], title: str) -> None:
     save(figure, path)
 
 
-def draw_lines(axes: Axes, lines: list[Line]) -> None:
-    """Draws lines in the colours and dashes of their mechanisms, with shades over the ranges."""
-    styles = line_styles([line.attention for line in lines])
-    for line, (colour, dash) in zip(lines, styles, strict=True):
+def draw_lines(axes: Axes, lines: list[Line], styles: Styles = line_styles) -> None:
+    """Draws lines in the colours and dashes that `styles` chooses for their models, with shades over the ranges."""
+    for line, (colour, dash) in zip(lines, styles([line.attention for line in lines]), strict=True):
         xs, points = list(line.points), np.array(list(line.points.values())).reshape(-1, 3)
         axes.plot(
             xs, points[:, 0], linestyle=dash, color=colour, label=line.name, marker="o", markersize=3, clip_on=False
@@ -161,27 +160,6 @@ def draw_lines(axes: Axes, lines: list[Line]) -> None:
         axes.fill_between(xs, points[:, 1], points[:, 2], color=colour, alpha=0.15, linewidth=0)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def label_ends(axes: Axes) -> None:
-    """Writes the name of each line to the right of the axes, and joins it to the end of the line.
-
-    Call it last, as it needs the final limits of the axes. Names are at least 7% of the axes' height apart.
-    """
-    axes.autoscale_view()
-    to_axes = axes.transData + axes.transAxes.inverted()
-    ends = [(*to_axes.transform(np.array(line.get_xydata())[-1]), line) for line in axes.lines]
-    ends.sort(key=lambda end: end[1])
-    heights: list[float] = []
-    for _, end, _ in ends:
-        heights.append(max([end, *(lower + 0.07 for lower in heights[-1:])]))
-    for i in reversed(range(len(heights))):  # those that were pushed above the axes
-        heights[i] = min([heights[i], *(upper - 0.07 for upper in heights[i + 1 : i + 2] or [1.07])])
-    for (x, end, line), height in zip(ends, heights, strict=True):
-        leader = Line2D([x + 0.01, 1.07], [end, height], transform=axes.transAxes, clip_on=False, linewidth=1)
-        leader.set(color=line.get_color(), linestyle=line.get_linestyle())
-        axes.add_line(leader)
-        axes.text(1.08, height, str(line.get_label()), transform=axes.transAxes, va="center", parse_math=False)
 
 
 def _name_axes(axes: Axes, source: list[str], target: list[str]) -> None:

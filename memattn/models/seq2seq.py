@@ -344,7 +344,7 @@ class Seq2Seq(tf.keras.Model):
         # With at least K states, the memory holds the slots, not the states of a short source.
         missing = max(0, least - length) if isinstance(length, int) else tf.maximum(0, least - length)
         encoded = self.encode(self.source_embedding.lengthened(source, missing))
-        _, scores = self._teacher_forced(encoded, target, None)  # [B, T, K]; of a cut memory, K is what is left
+        _, scores = self._teacher_forced(encoded, target, None)  # [B, T, K]
         batch, steps, slots = tf.unstack(tf.shape(scores))
         single_slots = tf.reshape(tf.linalg.diag(scores), [batch, steps * slots, slots])
         shares = self.attention.alignments(encoded.memory, single_slots)

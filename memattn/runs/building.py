@@ -64,8 +64,6 @@ def load_model(folder: str, run_config: Config, precision: str | None = None) ->
             "give a number such as 1.2, or null to search all lengths"
         )
     set_memory_line(model, facts.get(MEMORY_LINE))
-    if run_config.decoding.num_slots and isinstance(model, Seq2Seq):
-        model.attention.keep(run_config.decoding.num_slots)
     return model, vocabulary
 
 

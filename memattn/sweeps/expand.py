@@ -70,12 +70,15 @@ def _points(grid: Mapping[str, list]) -> Iterator[dict[str, Any]]:
 
 
 def labelled_values(changes: Mapping[str, Any], *, full_keys: bool = False) -> Iterator[tuple[str, Any]]:
-    """Yields labels and values of changes: the last part of a key, or the full key; of a mapping, its items."""
+    """Yields labels and values of changes: the last part of a key, or the full key; of a mapping, its items.
+
+    Without `full_keys`, the name of a mechanism outside the package, module:Class, is the last part of its module.
+    """
     for key, value in changes.items():
-        if isinstance(value, Mapping):
-            yield from value.items()
-        else:
-            yield key if full_keys else key.rpartition(".")[2], value
+        pairs = value.items() if isinstance(value, Mapping) else [(key if full_keys else key.rpartition(".")[2], value)]
+        for label, item in pairs:
+            is_reference = label == "name" and ":" in str(item) and not full_keys
+            yield label, item.partition(":")[0].rpartition(".")[2] if is_reference else item
 
 
 def run_name(changes: Mapping[str, Any], *, full_keys: bool = False) -> str:

@@ -17,7 +17,7 @@ from memattn.data import tokenizer as tokenizers
 from memattn.data.batches import TrainingBatches
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
-from memattn.errors import ConfigError, RunError
+from memattn.errors import RunError
 from memattn.models.interface import Model
 from memattn.runs import building, checkpoints, run_folder
 from memattn.training import distribution, needs, resuming, starting
@@ -107,8 +107,6 @@ class _Inputs:
 
 def _read(config: Config, folder: str, strategy: tf.distribute.Strategy) -> _Inputs:
     """Reads the inputs of a run, checks that they can be used, and writes the corpus of a task if it does not exist."""
-    if config.decoding.num_slots:
-        raise ConfigError("decoding.num_slots: is for a trained model; training and its validations use all slots")
     path = config.data.path
     if config.data.generated is not None:
         needs.check_task(config)

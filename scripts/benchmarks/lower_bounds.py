@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
 
 from memattn.config import Config, NeuralGPUConfig, Seq2SeqConfig
 from memattn.errors import ConfigError
@@ -104,7 +105,7 @@ def _mechanisms(attention: Mapping[str, Any], length: np.ndarray, units: int, wi
     )
     return {
         "none": _Mechanism(none, none, none),
-        **dict.fromkeys(("memory", "windowed_memory", "nested_memory", "memory_variant"), memory),
+        **dict.fromkeys(("memory", "windowed_memory", MEMORY_VARIANT, NESTED_MEMORY), memory),
         "linear": linear,
         "bahdanau": _Mechanism(length, keys, additive),
         "luong": _Mechanism(length, keys, length * units),

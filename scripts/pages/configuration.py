@@ -53,12 +53,9 @@ def _section_tables(section: type, key: str, title: str) -> list[str]:
 
 
 def _mechanism_tables() -> list[str]:
-    """Returns the tables of the mechanisms, without those of the extra `addons`."""
+    """Returns the tables of the mechanisms."""
     lines = []
-    for name in MECHANISMS:  # not items(), which would import the extra
-        if name.startswith("tfa_"):
-            continue
-        mechanism = MECHANISMS[name]
+    for name, mechanism in MECHANISMS.items():
         meanings, rows = arguments(mechanism), []
         for option, parameter in mechanism_parameters(mechanism).items():
             if parameter.annotation is parameter.empty or option not in meanings:

@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from memattn import files
 from memattn.errors import RunError
-from memattn.evaluation import formatting, plots, styles
+from memattn.evaluation import formatting, styles
 from memattn.sweeps import tables
 from memattn.sweeps.results import Run
-from studies import names
+from studies import names, plots
 
 BENCHMARK = Path(__file__).resolve().parents[1] / "benchmark.py"
 MISSING = "Runs that are missing, because they or runs that they start from failed"

@@ -14,11 +14,14 @@ from matplotlib.figure import Figure
 from memattn import reading
 from memattn.attention.memory import position_encodings
 from memattn.evaluation import formatting, styles
-from memattn.evaluation.plots import Line, draw_lines, label_ends, learning_curves, save
+from memattn.evaluation.plots import Line, save
 from memattn.sweeps import tables
 from studies import names, plots
 from studies.britz2017 import printed
 from studies.kaiser2016 import translation
+from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
+from studies.plots import draw_lines, label_ends, learning_curves
+from studies.styles import line_styles, mixed
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 MEMORY: dict[str, Any] = {"name": "memory", "num_slots": 32}
@@ -58,7 +61,7 @@ def trade_off(path: str) -> None:
     for line in shorter:
         end = max(line.points)
         right.annotate(line.name, (end, line.points[end][0]), (5, -10), textcoords="offset points")
-        (colour, _), *_ = styles.line_styles([line.attention])
+        (colour, _), *_ = line_styles([line.attention])
         place = printed.TABLE_1_MODELS.index(names.model(line.attention))
         paper = [scores[place] for scores in printed.TABLE_1_BLEU.values()]
         right.scatter(
@@ -117,7 +120,7 @@ def nested_slots(path: str) -> None:
     for axes, (task, rows) in zip(all_axes.flat, by_task.items(), strict=True):
         columns: dict[str, tuple[str, dict[str, Any]]] = {
             "trained with K": ("memory, trained with K slots", MEMORY),
-            "nested, cut to K": ("nested memory, cut to K slots", {"name": "nested_memory"}),
+            "nested, cut to K": ("nested memory, cut to K slots", {"name": NESTED_MEMORY}),
             "attention": ("Bahdanau", {"name": "bahdanau"}),
         }
         draw_lines(
@@ -191,9 +194,9 @@ def libraries(path: str) -> None:
         lines = system_lines([row for row in rows if row["L"] == length], "seconds")
         for place, line in enumerate(lines):
             ((middle, least, greatest),) = line.points.values()
-            ((colour, _),) = styles.line_styles([line.attention])
+            ((colour, _),) = line_styles([line.attention])
             if not line.name.startswith("memattn"):
-                colour = styles.mixed(colour, "white", 0.55)
+                colour = mixed(colour, "white", 0.55)
             ends = [[middle - least], [greatest - middle]]
             axes.barh(place, middle, color=colour, xerr=ends, error_kw={"elinewidth": 1, "capsize": 2})
             axes.text(greatest, place, f"  {middle:.2f}", va="center")
@@ -323,7 +326,7 @@ PICTURES: dict[str, Callable[[str], None]] = {
         curves,
         table="windows/small/learning_curves.csv",
         title="Copy task, L = 40, K = 16 (SCALED DOWN)",
-        memory={"name": "memory_variant", "num_slots": 16},
+        memory={"name": MEMORY_VARIANT, "num_slots": 16},
     ),
     "results/active_translation/small/bleu_by_length.png": active_translation,
     "results/speed/decode.png": partial(

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.fake_search import END, START, TABLE, V, hypotheses_of, next_code, plain_beam_search, search
+from helpers.mechanisms import ADDONS_NAMES
 
-from memattn.attention import MECHANISMS, build
+from memattn.attention import BahdanauAttention, LuongAttention, LuongDotAttention, MonotonicAttention
 from memattn.attention.monotonic import next_alpha
 
-if "tfa_bahdanau" not in MECHANISMS:
+if not ADDONS_NAMES:
     pytest.skip("needs the extra addons: make test-addons", allow_module_level=True)
 
-from memattn.attention.addons import tfa  # that module suppresses its warning
+from helpers.addons import AddonsBahdanauAttention, AddonsLuongAttention, tfa  # it suppresses the warning of tfa
 
 pytestmark = pytest.mark.slow
 
@@ -22,9 +23,8 @@ QUERIES = tf.constant(RANDOM.normal(size=(B, Q, U)), tf.float32)
 MASK = tf.sequence_mask([7, 4, 1], S)
 
 
-def built(name, **options):
-    """A mechanism whose weights exist."""
-    mechanism = build(name, options, units=U, initializer="glorot_uniform")
+def built(mechanism):
+    """The mechanism, with its weights made."""
     mechanism.score(QUERIES, mechanism.memorize(STATES, MASK))
     return mechanism
 
@@ -43,7 +43,7 @@ def assert_same(ours, theirs):
 
 @pytest.mark.parametrize("cache_keys", [True, False])
 def test_bahdanau_equals_that_of_tensorflow_addons(cache_keys):
-    ours, theirs = built("bahdanau", cache_keys=cache_keys), built("tfa_bahdanau")
+    ours, theirs = built(BahdanauAttention(units=U, cache_keys=cache_keys)), built(AddonsBahdanauAttention(units=U))
     ours.query_layer.kernel.assign(theirs.mechanism.query_layer.kernel)
     ours.key_layer.kernel.assign(theirs.mechanism.memory_layer.kernel)
     ours.v.assign(theirs.mechanism.attention_v)
@@ -51,15 +51,15 @@ def test_bahdanau_equals_that_of_tensorflow_addons(cache_keys):
 
 
 def test_luong_equals_that_of_tensorflow_addons():
-    ours, theirs = built("luong"), built("tfa_luong")
+    ours, theirs = built(LuongAttention(units=U)), built(AddonsLuongAttention(units=U))
     ours.key_layer.kernel.assign(theirs.mechanism.memory_layer.kernel)
     assert_same(read(ours), read(theirs))
 
 
 def test_luong_dot_equals_luong_of_tensorflow_addons_with_an_identity_projection():
     states, queries = STATES[:, :, :U], QUERIES
-    theirs = build("tfa_luong", {}, units=U, initializer="identity")
-    assert_same(read(MECHANISMS["luong_dot"](), states, queries), read(theirs, states, queries))
+    theirs = AddonsLuongAttention(units=U, initializer="identity")
+    assert_same(read(LuongDotAttention(), states, queries), read(theirs, states, queries))
 
 
 @pytest.mark.parametrize("mode", ["recursive", "hard"])
@@ -79,7 +79,7 @@ def test_the_energy_of_monotonic_attention_equals_that_of_tensorflow_addons():
     theirs = tfa.seq2seq.BahdanauMonotonicAttention(
         U, memory=STATES, memory_sequence_length=[7, 4, 1], normalize=True, sigmoid_noise=0.0, mode="recursive"
     )
-    ours = build("monotonic", {"test_mode": "soft"}, units=U, initializer="glorot_uniform")
+    ours = MonotonicAttention(units=U, test_mode="soft")
     memory, before = ours.memorize(STATES, MASK), tf.one_hot([0] * B, S)
     ours.score(QUERIES[:, :1], memory, before[:, None])  # creates the weights
     theirs([QUERIES[:, 0], before])

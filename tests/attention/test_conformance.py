@@ -1,4 +1,4 @@
-"""Properties of every attention mechanism within a model. All mechanisms of the registry are tested.
+"""Properties of every attention mechanism within a model. All mechanisms of the package are tested.
 
 A mechanism outside the package is tested by
 `pytest tests/attention/test_conformance.py --mechanism my_package.my_module:MyAttention`.

@@ -1,18 +1,14 @@
 """Every equation of the paper equals a computation in NumPy that shares no code with the layers."""
 
 import itertools
-import runpy
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.equations import LENGTHS, QUERIES, SCORING, STATES, B, D, Q, S, U, read, softmax
 
-from memattn import attention, config
-from memattn.attention import registry
+from memattn import attention
 from memattn.attention.memory import position_encodings
-from memattn.errors import ConfigError
 
 
 @pytest.fixture
@@ -180,42 +176,7 @@ def test_a_source_of_padding_alone_has_a_context_of_zeros():
         np.testing.assert_array_equal(tf.matmul(scores, memory["values"]).numpy(), np.zeros((1, 1, D)))
 
 
-def test_a_tensorflow_addons_that_fails_to_import_disables_only_its_mechanisms(tmp_path, monkeypatch):
-    (tmp_path / "tensorflow_addons.py").write_text("raise AttributeError('no engine\\nin keras')")
-    (tmp_path / "config.yaml").write_text("data: {copy: {}}\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    for module in ("tensorflow_addons", "memattn.attention.addons"):
-        monkeypatch.delitem(sys.modules, module, raising=False)
-    mechanisms = runpy.run_path(registry.__file__)["MECHANISMS"]  # as at the first import
-    monkeypatch.setattr("memattn.config.mechanism_options.MECHANISMS", mechanisms)
-    path = str(tmp_path / "config.yaml")
-    assert config.load(path, []).model.attention["name"] == "memory"
-    with pytest.raises(ConfigError, match="name: tfa_luong: .*keras"):
-        config.load(path, ["model.attention.name=tfa_luong"])
-
-
-def test_the_registry_is_a_mapping_of_names_to_classes():
-    names = [name for name in attention.MECHANISMS if not name.startswith("tfa_")]
-    assert attention.MECHANISMS.get("memory") is attention.MECHANISMS["memory"] is attention.MemoryAttention
-    assert attention.MECHANISMS.get("nothing") is None
-    assert "memory" in attention.MECHANISMS
-    assert "a_module:AMechanism" in attention.MECHANISMS  # to be imported when it is looked up
-    assert "a_module:AMechanism" not in list(attention.MECHANISMS)
-    if len(names) == len(attention.MECHANISMS):  # otherwise tensorflow-addons is installed, and may fail to import
-        assert dict(attention.MECHANISMS.items()) == {name: attention.MECHANISMS[name] for name in names}
-        assert all(issubclass(kind, attention.AttentionMechanism) for kind in attention.MECHANISMS.values())
-
-
 @pytest.mark.parametrize("name", ["nothing", 3, None, ["memory"], {"memory": 1}])
 def test_a_name_of_any_type_is_refused(name):
-    assert name not in attention.MECHANISMS
-    with pytest.raises(KeyError):
-        attention.MECHANISMS[name]
     with pytest.raises(ValueError, match="attention: .* is none of none, bahdanau"):
         attention.build(name, {})
-
-
-@pytest.mark.parametrize("installed", [False, True])
-def test_mechanisms_of_tensorflow_addons_are_listed_where_it_is_installed(installed, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: name if installed else None)
-    assert ("tfa_luong" in runpy.run_path(registry.__file__)["MECHANISMS"]) == installed

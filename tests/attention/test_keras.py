@@ -37,7 +37,7 @@ def test_mechanisms_pass_the_layer_test_of_keras(name, options):
     """The test of Keras checks the config, building by shapes, symbolic calls and mixed precision."""
     from keras.src import testing  # noqa: PLC0415
 
-    mechanism = attention.MECHANISMS[name]
+    mechanism = attention.mechanism(name)
     accepted = set(make(name, options).get_config())
     testing.TestCase().run_layer_test(
         mechanism,
@@ -185,7 +185,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 import memattn
-[getattr(memattn, name) for name in memattn.__all__]  # imports the classes, which registers them with Keras
+memattn.MemoryAttention  # imports all mechanisms, which registers them with Keras
 for path in sys.argv[1:]:
     data = np.load(path + ".npz")
     model = tf.keras.models.load_model(path + ".keras")

@@ -1,6 +1,6 @@
 """Properties of every attention mechanism as a Keras layer: initial weights, files, masks, types, gradients.
 
-All mechanisms of the registry are tested, or those of --mechanism.
+All mechanisms of the package are tested, or those of --mechanism.
 """
 
 import itertools

@@ -5,11 +5,10 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.runs import evaluate
+from studies.mechanisms import NESTED_MEMORY
+from studies.mechanisms.nested_memory import NestedMemoryAttention
 
-from memattn import MemoryAttention, NestedMemoryAttention
-from memattn import config as configs
-from memattn.errors import ConfigError
+from memattn import MemoryAttention
 from memattn.runs.trained import load
 from memattn.training.trainer import train
 
@@ -95,24 +94,14 @@ def test_a_memory_cannot_be_cut_to_more_slots_than_it_has():
         layer().keep(9)
 
 
-def test_a_nested_memory_is_cut_when_its_run_decodes(tiny_config, tmp_path):
+def test_a_trained_model_reads_a_cut_memory(tiny_config, tmp_path):
     run_dir = tmp_path / "run"
-    nested = {"model.attention.name": "nested_memory", "model.attention.num_slots": 4}
+    nested = {"model.attention.name": NESTED_MEMORY, "model.attention.num_slots": 4}
     assert train(tiny_config(nested), str(run_dir), tf.distribute.get_strategy()) == 0
-    model = load([str(run_dir)], ["decoding.num_slots=2"], None).model
-    memory = model.encode(tf.constant([[4, 5, 6, 4, 5, 2]])).memory
-    assert memory["values"].shape[1] == 2
+    model = load([str(run_dir)], [], None).model
+    model.attention.keep(2)
     source, target = tf.constant([[4, 5, 6, 4, 5, 2]]), tf.constant([[4, 5, 2]])
+    assert model.encode(source).memory["values"].shape[1] == 2
     shares = model.slot_shares(source, target)
     assert shares.shape == (1, 2, 3, 6)
     np.testing.assert_allclose(tf.reduce_sum(shares, 1), model.alignments(source, target), rtol=1e-5, atol=1e-6)
-    assert evaluate(run_dir, "decoding.num_slots=2")["config"]["decoding"]["num_slots"] == 2
-    for wrong, why in (("5", "5 is more than model.attention.num_slots = 4"), ("0", "must be at least 1")):
-        with pytest.raises(ConfigError, match=f"decoding.num_slots: {why}"):
-            load([str(run_dir)], [f"decoding.num_slots={wrong}"], None)
-    with pytest.raises(ConfigError, match="decoding.num_slots: is for a trained model"):
-        train(tiny_config({**nested, "decoding.num_slots": 2}), str(tmp_path / "other"), tf.distribute.get_strategy())
-    plain = {"data": {"copy": {}}, "decoding": {"num_slots": 2}}
-    needed = "decoding.num_slots: needs model.attention.name: nested_memory, whose slots can be cut"
-    with pytest.raises(ConfigError, match=needed):
-        configs.checked(plain, configs.Origin("test"))

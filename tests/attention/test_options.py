@@ -15,11 +15,12 @@ from memattn.attention import (
     OptionError,
     build,
 )
-from memattn.attention.options import positive_int
 
 
 class Sharp(AttentionMechanism):
     """A mechanism with options of every kind."""
+
+    sizes = ("sharpness",)
 
     def __init__(
         self,
@@ -34,12 +35,6 @@ class Sharp(AttentionMechanism):
         super().__init__(**kwargs)
         self.units, self.sharpness, self.scoring, self.order = units, sharpness, scoring, order
         self.initializer = initializer
-
-    @classmethod
-    def check(cls, *, sharpness, **options):
-        super().check(**options)
-        assert not {"units", "initializer"} & options.keys()
-        positive_int("sharpness", sharpness)
 
 
 class Sharper(Sharp):
@@ -87,6 +82,8 @@ class Positional(AttentionMechanism):
         (lambda: Sharp(order="up"), "order: 'up' is none of left, right, None"),
         (lambda: Sharp(sharpness=0), "sharpness: must be an int of at least 1, not 0"),
         (lambda: Sharper(sharpness=0), "sharpness: must be an int"),
+        (lambda: BahdanauAttention(units=0), "units: must be an int of at least 1, not 0"),
+        (lambda: MochaAttention(units=3, chunk_size=0), "chunk_size: must be an int of at least 1, not 0"),
         (lambda: Sharper(scoring="softmx"), "scoring: 'softmx' is none of softmax, sigmoid"),
         (lambda: Needy(rate=0), "rate: must be above 0, not 0"),
         (lambda: Positional("up"), "side: 'up' is none of left, right"),

@@ -50,9 +50,9 @@ def test_options_of_an_outside_mechanism_are_checked_by_its_constructor(folder):
         ),
         ("outside_broken:Uniform", "module outside_broken cannot be imported: ZeroDivisionError: division by zero"),
         ("outside_syntax:Uniform", "module outside_syntax cannot be imported: SyntaxError"),
-        ("outside_package.looks:Unifrom", "module outside_package.looks has no class Unifrom"),
-        ("outside_package.looks:Nothing", "Nothing of module outside_package.looks is no memattn.AttentionMechanism"),
-        ("outside_package.looks:number", "number of module outside_package.looks is no memattn.AttentionMechanism"),
+        ("outside_package.looks:Unifrom", "module outside_package.looks has no memattn.AttentionMechanism Unifrom"),
+        ("outside_package.looks:Nothing", "module outside_package.looks has no memattn.AttentionMechanism Nothing"),
+        ("outside_package.looks:number", "module outside_package.looks has no memattn.AttentionMechanism number"),
         ("outside_package.looks:", "expected module:Class, such as my_package.my_module:MyAttention"),
         (":Uniform", "expected module:Class"),
         (".looks:Uniform", "module .looks cannot be imported: TypeError"),
@@ -71,5 +71,5 @@ def test_runs_of_a_sweep_are_named_after_an_outside_mechanism(folder, write_conf
     name = "outside_package.looks:Uniform"
     path = write_config({"sweep": {"cells": [{"model.attention": {"name": name}}, {"model.attention.name": "none"}]}})
     runs = expand(configs.load(path, []))
-    assert list(runs) == [name, "none"]
-    assert runs[name].model.attention["sharpness"] == 1.0
+    assert list(runs) == ["looks", "none"]
+    assert runs["looks"].model.attention["sharpness"] == 1.0

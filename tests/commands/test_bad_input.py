@@ -241,7 +241,7 @@ CONFIGS = {
     "--set without value": (COPY, ["model.units"], ["--set model.units:", "key=value"]),
     "--set of nothing": (COPY, [""], ["--set :", "key=value"]),
     "--set misspelt": (COPY, ["model.unit=3"], ["--set model.unit=3: model.unit:", "mean units?"]),
-    "--set of an option": (COPY, ["num_slots=8"], ["did you mean decoding.num_slots or model.attention.num_slots?"]),
+    "--set of an option": (COPY, ["num_slots=8"], ["did you mean model.attention.num_slots?"]),
     "--set of a key in two sections": (
         COPY,
         ["batch_size=8"],

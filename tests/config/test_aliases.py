@@ -6,6 +6,7 @@ models. Up to version 0.3.0, `training.stop_at_bleu` ended training at a BLEU.
 
 import pytest
 from helpers.repository import ROOT
+from studies.mechanisms import MEMORY_VARIANT
 
 from memattn import config as configs
 from memattn.errors import ConfigError
@@ -39,20 +40,12 @@ def load_attention(attention):
         ({}, {"name": "memory"}),
         ({"position_encoding": True, "renormalize": "mean"}, {"name": "memory", "position_encoding": True}),
         ({"read_units": 128}, {"name": "memory"}),  # without additive reading it has no effect
-        ({"nested": True, "decoder_scoring": "sigmoid"}, {"name": "nested_memory", "decoder_scoring": "sigmoid"}),
         (OVER_TIME, {"name": "windowed_memory", "read": "address", "read_units": 128}),
         ({**OVER_TIME, "read": "additive"}, {"name": "windowed_memory", "read": "additive", "read_units": 64}),
         (
             {**OVER_TIME, "read": "additive", "read_units": 128},
             {"name": "windowed_memory", "read": "additive", "read_units": 128},
         ),
-        ({"encoder_scoring": "softmax_time"}, {"name": "memory_variant", "encoder_scoring": "softmax_time"}),
-        ({**OVER_TIME, "decoder_scoring": "sigmoid"}, {"name": "memory_variant", "decoder_scoring": "sigmoid"}),
-        ({**OVER_TIME, "vote_scale": 2.0}, {"name": "memory_variant", "vote_scale": 2.0, "position_windows": True}),
-        ({"vote_scale": 16}, {"name": "memory_variant", "vote_scale": 16.0, "encoder_scoring": "softmax"}),
-        ({"encoder_normalize": "time"}, {"name": "memory_variant", "encoder_normalize": "time"}),
-        ({"read": "additive"}, {"name": "memory_variant", "read": "additive", "read_units": 64}),
-        ({"position_windows": True}, {"name": "memory_variant", "position_windows": True}),
     ],
     ids=str,
 )
@@ -69,18 +62,16 @@ def test_former_options_of_memory_load_as_the_mechanism_that_has_them_now(change
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"read": "content"}, "model.attention.read: 'content' is no longer there; use address, or additive"),
-        ({"nested": True, "vote_scale": 2.0}, "model.attention.nested: is for memory without vote_scale"),
-        ({"nested": True, **OVER_TIME}, "nested: is for memory without position_windows, encoder_scoring"),
         ({"vote_scale": 2.0, "position_encoding": True}, "position_encoding: is for memory without vote_scale"),
-        ({"nested": "yes"}, "model.attention.nested: expected true or false, not 'yes'"),
-        ({"position_windows": "yes"}, "model.attention.position_windows: expected true or false, not 'yes'"),
-        ({"vote_scale": 0}, "model.attention.vote_scale: must be a number above 0, not 0.0"),
-        ({"vote_scale": 2.0, "slots": 3}, "model.attention.slots: unknown key for memory_variant"),
+        ({"nested": True}, "model.attention.nested: is no longer an option of memory"),
+        ({**OVER_TIME, "vote_scale": 2.0}, "model.attention.vote_scale: is no longer an option of memory"),
+        ({"encoder_scoring": "softmax_time"}, "model.attention.encoder_scoring: is no longer an option of memory"),
+        ({"read": "content"}, "model.attention.read: is no longer an option of memory"),
+        ({"position_windows": "yes"}, "model.attention.position_windows: is no longer an option of memory"),
     ],
     ids=str,
 )
-def test_former_options_that_no_mechanism_combines_are_refused(changes, message):
+def test_former_options_that_no_mechanism_has_are_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
         load_attention({**FORMER, **changes})
 
@@ -106,6 +97,13 @@ def test_the_former_stop_at_bleu_loads_as_stop_at(training, stop_at):
 def test_a_former_stop_at_bleu_that_contradicts_other_keys_is_refused(training):
     with pytest.raises(ConfigError, match="training.stop_at_bleu: is no longer there; use stop_at, a value of"):
         configs.from_dict({"data": {"copy": {}}, "training": training})
+
+
+def test_a_former_number_of_decoded_slots_is_left_out_unless_it_cut_the_memory():
+    loaded = configs.from_dict({"data": {"copy": {}}, "decoding": {"num_slots": None, "beam_size": 3}})
+    assert loaded.decoding.beam_size == 3
+    with pytest.raises(ConfigError, match="decoding.num_slots: unknown key"):
+        configs.from_dict({"data": {"copy": {}}, "decoding": {"num_slots": 4}})
 
 
 # `model` as version 0.2.0 wrote it into a run folder, without the keys that all kinds of models share.
@@ -149,7 +147,7 @@ def test_a_former_key_of_another_kind_is_refused_unless_it_has_its_default(chang
 def test_configs_of_the_committed_runs_load():
     stored = (ROOT / "results").glob("*/*/runs/*/config.yaml")
     names = {str(path.parent): configs.load(str(path), []).model.attention["name"] for path in stored}
-    assert set(names.values()) == {"none", "bahdanau", "memory", "windowed_memory", "memory_variant"}
+    assert set(names.values()) == {"none", "bahdanau", "memory", "windowed_memory", MEMORY_VARIANT}
     for run, name in names.items():  # windowed memory was an option of memory
         is_windowed = "position_windows=True" in run or "windowed_memory-" in run or "max_steps=2800" in run
         assert is_windowed == (name == "windowed_memory"), run

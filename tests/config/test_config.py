@@ -2,12 +2,13 @@
 
 import dataclasses
 from typing import Literal
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from memattn import config as configs
-from memattn.attention import AttentionMechanism, WindowedMemoryAttention
+from memattn.attention import MECHANISMS, AttentionMechanism, WindowedMemoryAttention
 from memattn.errors import ConfigError
 from memattn.sweeps.expand import expand
 
@@ -40,16 +41,15 @@ class Content(AttentionMechanism):
         raise NotImplementedError("checking a config makes no layer")
 
 
-MECHANISMS = {"memory": Memory, "content": Content}
 CONTENT = {"name": "content", "unchecked": None}
 COPY = "data: {copy: {}}\n"
 
 
 @pytest.fixture(autouse=True)
-def stand_ins(monkeypatch):
-    """Replaces the registry of mechanisms by MECHANISMS."""
-    for module in ("mechanism_options", "checks"):
-        monkeypatch.setattr(f"memattn.config.{module}.MECHANISMS", MECHANISMS)
+def stand_ins():
+    """Replaces the mechanisms of the package by two classes of this file."""
+    with mock.patch.dict(MECHANISMS, {"memory": Memory, "content": Content}, clear=True):
+        yield
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ import warnings
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.mechanisms import ADDONS_NAMES
 from helpers.repository import ROOT
-
-from memattn.attention import MECHANISMS
 
 pytestmark = pytest.mark.slow
 
@@ -97,7 +96,7 @@ def test_the_code_for_memattn_runs_without_tensorflow_addons(tmp_path, monkeypat
                 assert np.isfinite(value).all(), name
 
 
-@pytest.mark.skipif("tfa_bahdanau" not in MECHANISMS, reason="needs the extra addons: make test-addons")
+@pytest.mark.skipif(not ADDONS_NAMES, reason="needs the extra addons: make test-addons")
 @pytest.mark.parametrize("seed", [3, 4, 5])
 def test_the_code_for_tensorflow_addons_and_for_memattn_computes_the_same(tmp_path, monkeypatch, seed):
     monkeypatch.chdir(tmp_path)

@@ -3,23 +3,30 @@
 Tests of the common mechanisms are quick, those of all others slow. A mechanism chosen by --mechanism replaces all.
 """
 
+import importlib.util
 import itertools
 
 import pytest
 import tensorflow as tf
+from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
 
 from helpers.chosen import CHOSEN
 from helpers.marks import slow
 from memattn import attention
 from memattn.attention.ops import masked_softmax
 
+STUDIED = (NESTED_MEMORY, MEMORY_VARIANT)
 _RARER = (
-    *("windowed_memory", "stretch_means", "latents", "nested_memory", "memory_variant"),
+    *("windowed_memory", "stretch_means", "latents", *STUDIED),
     *("feed_forward", "linear", "location", "local_m", "local_p", "monotonic", "mocha", "matcha"),
 )
-QUICK_NAMES = CHOSEN or [name for name in attention.MECHANISMS if name not in _RARER]
+ADDONS_NAMES = [
+    f"helpers.addons:Addons{name}Attention"
+    for name in ("Bahdanau", "Luong")
+    if importlib.util.find_spec("tensorflow_addons")  # the extra `addons`
+]
+QUICK_NAMES = CHOSEN or [*(name for name in attention.MECHANISMS if name not in _RARER), *ADDONS_NAMES]
 SLOW_NAMES = [] if CHOSEN else list(_RARER)
-ADDONS_NAMES = [name for name in attention.MECHANISMS if name.startswith("tfa_")]
 
 # Each case is a name and its options.
 _QUICK_OPTIONS = [
@@ -37,9 +44,9 @@ _SLOW_CASES = [
     ("stretch_means", {"num_slots": 3, "read": "address"}),
     ("latents", {"num_slots": 3}),
     ("latents", {"num_slots": 3, "read": "address"}),
-    ("memory_variant", {"num_slots": 3, "encoder_normalize": "time"}),
-    ("memory_variant", {"num_slots": 3, "encoder_scoring": "softmax_time", "read": "additive"}),
-    ("memory_variant", {"num_slots": 3, "vote_scale": 2.0, "position_windows": True}),
+    (MEMORY_VARIANT, {"num_slots": 3, "encoder_normalize": "time"}),
+    (MEMORY_VARIANT, {"num_slots": 3, "encoder_scoring": "softmax_time", "read": "additive"}),
+    (MEMORY_VARIANT, {"num_slots": 3, "vote_scale": 2.0, "position_windows": True}),
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "sum"}),
     *((name, {}) for name in _RARER if name not in ("monotonic", "mocha", "matcha")),
     ("linear", {"projection": 3, "gated": True, "normalize": "none"}),
@@ -54,7 +61,7 @@ SLOW_CASES = [] if CHOSEN else _SLOW_CASES
 _LAYER_OPTIONS = [
     *_SLOW_CASES,
     ("bahdanau", {"cache_keys": False}),
-    ("nested_memory", {"num_slots": 3}),
+    (NESTED_MEMORY, {"num_slots": 3}),
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "mean"}),
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "none"}),
     ("feed_forward", {"weighted": False}),
@@ -63,7 +70,7 @@ _LAYER_OPTIONS = [
     ("monotonic", {"test_mode": "soft"}),
 ]
 # A mechanism of tensorflow-addons keeps its memory as an attribute, so it is no ordinary layer.
-LAYER_NAMES = CHOSEN or [name for name in attention.MECHANISMS if name not in ADDONS_NAMES]
+LAYER_NAMES = CHOSEN or [*attention.MECHANISMS, *STUDIED]
 LAYER_CASES = [
     *((name, {}) for name in LAYER_NAMES),
     *([] if CHOSEN else [(name, options) for name, options in _LAYER_OPTIONS if options]),
@@ -79,7 +86,7 @@ _QUICK_SWITCHES = [
 # One model for each way in which searches differ: sizes of the memory, scores by position, states, parts around.
 _SLOW_REPRESENTATIVES = [
     ("windowed_memory", {"num_slots": 3, "read_units": 5}, {}),
-    ("memory_variant", {"num_slots": 3, "vote_scale": 2.0, "position_windows": True}, {}),
+    (MEMORY_VARIANT, {"num_slots": 3, "vote_scale": 2.0, "position_windows": True}, {}),
     ("local_m", {}, {}),
     ("mocha", {"offset": 0.1, "chunk_size": 3}, {}),
     ("monotonic", {}, RNNSEARCH),
@@ -90,7 +97,7 @@ _OTHER_SLOW_MODELS = [
     ("memory", {"num_slots": 1}, {}),
     ("memory", {}, {"decoder": "gru", "input_feeding": False}),
     *((name, {"num_slots": 3}, {}) for name in ("stretch_means", "latents")),
-    *((name, {}, {}) for name in ("nested_memory", "feed_forward", "location", "local_p")),
+    *((name, {}, {}) for name in (NESTED_MEMORY, "feed_forward", "location", "local_p")),
     ("linear", {"projection": 3, "gated": True, "normalize": "none"}, {}),
     ("matcha", {"test_mode": "soft"}, {}),
     *((name, {}, {"input_feeding": False}) for name in ADDONS_NAMES),

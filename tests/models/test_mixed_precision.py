@@ -9,6 +9,7 @@ from helpers import neural_gpu
 from helpers.marks import long
 from helpers.mechanisms import RNNSEARCH, SLOW_NAMES, identify
 from helpers.models import SOURCES, V, arrays, assert_close_to_full_precision, make_model, padded, search, searcher
+from studies.mechanisms import MEMORY_VARIANT
 
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
@@ -39,7 +40,7 @@ PRECISIONS = ("mixed_float16", "mixed_bfloat16")
 MODELS = [
     *((name, {}, {}) for name in SLOW_NAMES),
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "sum"}, {}),
-    ("memory_variant", {"num_slots": 3, "encoder_normalize": "time"}, {}),
+    (MEMORY_VARIANT, {"num_slots": 3, "encoder_normalize": "time"}, {}),
     ("mocha", {"test_mode": "soft", "chunk_size": 3}, {}),
     *((name, {}, RNNSEARCH) for name in ("memory", "mocha")),
     ("bahdanau", {}, {"encoder": "cgru", "bridge": "dense"}),

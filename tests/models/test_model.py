@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.models import make_model, padded
+from studies.mechanisms import NESTED_MEMORY
 
 from memattn.data.vocabulary import BOS, EOS
 from memattn.models.bridge import DenseBridge, ZeroBridge
@@ -243,7 +244,7 @@ def test_both_directions_of_the_encoder_draw_masks_of_their_own():
 
 
 def test_memorize_in_training_is_called_in_training_alone():
-    model = make_model("nested_memory", {"num_slots": 4})
+    model = make_model(NESTED_MEMORY, {"num_slots": 4})
     source = padded([[4, 5, 6, 7, EOS]])
     plain, memories = model.encode(source).memory, [model.encode(source, tf.constant([1, i])).memory for i in range(9)]
     assert "used" not in plain

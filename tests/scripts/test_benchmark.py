@@ -94,9 +94,9 @@ def test_the_lower_bound_of_decoding_equals_a_count_by_hand(attention, expected)
 
 def test_a_mechanism_without_a_lower_bound_is_named():
     sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
-    message = r"^model\.attention\.name: no lower bound for tfa_luong; known: none, memory, .*linear, bahdanau, "
+    message = r"^model\.attention\.name: no lower bound for no_such; known: none, memory, .*linear, bahdanau, "
     with pytest.raises(ConfigError, match=message):
-        lower_bounds.decoding({"name": "tfa_luong"}, **sizes)
+        lower_bounds.decoding({"name": "no_such"}, **sizes)
 
 
 def test_the_lower_bound_without_input_feeding_reads_contexts_once():

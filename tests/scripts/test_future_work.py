@@ -23,7 +23,10 @@ sweep:
   cells:
     - {data.task.name: selective_copy, data.task.max_length: 6, data.task.marked: 2}
   grid:
-    model.attention: [{name: bahdanau}, {name: memory, num_slots: 2}, {name: nested_memory, num_slots: 4}]
+    model.attention:
+      - {name: bahdanau}
+      - {name: memory, num_slots: 2}
+      - {name: studies.mechanisms.nested_memory:NestedMemoryAttention, num_slots: 4}
 """
 LONG_SOURCES = """
 base: ../../../tiny.yaml

@@ -11,11 +11,10 @@ from helpers.repository import ROOT
 from helpers.runs import made_up_result
 from helpers.studies import TINY, made_up, rows_of, run_in_forks, write_study
 from matplotlib import image
-from studies import estimates, names, runner
+from studies import estimates, names, plots, runner
 from studies.britz2017 import figures, open_questions, printed, tables
 from studies.output import MISSING, Output
 
-import memattn.evaluation.plots
 from memattn.config import Config, CopyConfig, DataConfig, NeuralGPUConfig, Seq2SeqConfig, TrainingConfig
 from memattn.errors import ConfigError, RunError
 from memattn.sweeps.results import Run
@@ -27,7 +26,7 @@ pytestmark = pytest.mark.slow
 def learning_curves(monkeypatch):
     """The list of what is drawn as learning curves in place of drawing it: curves and title."""
     calls = []
-    monkeypatch.setattr(memattn.evaluation.plots, "learning_curves", lambda path, *arguments: calls.append(arguments))
+    monkeypatch.setattr(plots, "learning_curves", lambda path, *arguments: calls.append(arguments))
     return calls
 
 
@@ -90,6 +89,9 @@ def test_the_target_all_skips_studies_that_a_scale_lacks(command):
         "renormalize",
         "memory_rows",
         "longer",
+        "baselines",
+        "baselines_translation",
+        "long_texts",
         "slots",
         "nested_slots",
         "teacher",

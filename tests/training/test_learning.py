@@ -10,7 +10,7 @@ from helpers.training_steps import BATCH
 
 from memattn import config as configs
 from memattn.attention import MECHANISMS
-from memattn.attention.luong_dot import LuongDotAttention
+from memattn.attention.content import LuongDotAttention
 from memattn.config import TrainingConfig
 from memattn.errors import ConfigError
 from memattn.runs.checkpoints import Checkpoint

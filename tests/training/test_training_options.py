@@ -14,6 +14,7 @@ import tensorflow as tf
 from helpers.models import arrays, make_model, padded
 from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, replicas
 from helpers.training_steps import BATCH
+from studies.mechanisms import MEMORY_VARIANT
 
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
@@ -246,7 +247,7 @@ def test_logits_in_mixed_precision_are_close_to_those_in_float32(tiny_config):
     [
         ("memory", {"position_encoding": True, "renormalize": "sum"}),
         ("windowed_memory", {}),
-        ("memory_variant", {"encoder_normalize": "time"}),
+        (MEMORY_VARIANT, {"encoder_normalize": "time"}),
     ],
     ids=str,
 )

@@ -18,7 +18,6 @@ from memattn.evaluation.report.examples import Attention, Example, by_test_set
 from memattn.evaluation.report.runs import ReportedRun
 from memattn.evaluation.result import Result
 from memattn.evaluation.stored import evaluation_command
-from memattn.evaluation.styles import Dash
 
 _TEMPLATE = "page.html"
 _DASHES = {"-": "none", "--": "6 3", "-.": "8 3 2 3", ":": "2 3"}  # lengths on and off in SVG, as in the charts
@@ -55,7 +54,7 @@ def page(runs: Sequence[ReportedRun], examples: list[list[Example]], split: str)
         split=split,
         names=[run.folder for run in runs],
         strokes={
-            run.folder: {"colour": colour, "dashes": _dash_array(dash)}
+            run.folder: {"colour": colour, "dashes": _DASHES[dash]}
             for run, (colour, dash) in zip(runs, lines, strict=True)
         },
         rows=_rows(runs),
@@ -86,10 +85,6 @@ def _has_slots(examples: list[Example]) -> bool:
     """Returns whether a translation of the examples read memory slots."""
     attentions = [translation.attention for example in examples for translation in example.translations]
     return any(attention and attention.slots for attention in attentions)
-
-
-def _dash_array(dash: Dash) -> str:
-    return _DASHES[dash] if isinstance(dash, str) else " ".join(map(str, dash[1]))
 
 
 def _rows(runs: Sequence[ReportedRun]) -> list[Row]:

@@ -22,6 +22,8 @@ from memattn.sweeps.results import Run
 from studies import plots
 from studies.britz2017 import directions
 from studies.lengths import task_of_length
+from studies.mechanisms import NESTED_MEMORY
+from studies.mechanisms.nested_memory import NestedMemoryAttention
 from studies.output import Output
 from studies.runs import LEARNED, ON_PAR, groups, model_name, num_slots, task_length, task_name
 
@@ -75,12 +77,13 @@ def nested_slots(output: Output, runs: list[Run]) -> None:
     rows = []
     for task, runs_of_task in groups(runs, task_name).items():
         trained_with = {num_slots(run): run for run in runs_of_task if _is_plain_memory(run)}
-        nested = next((run for run in runs_of_task if styles.attention(run.config)["name"] == "nested_memory"), None)
+        nested = next((run for run in runs_of_task if styles.attention(run.config)["name"] == NESTED_MEMORY), None)
         attention = _bahdanau(runs_of_task)
         if nested is None:  # its run failed
             continue
         for slots, run in trained_with.items():
-            cut = load([nested.folder], [f"decoding.num_slots={slots}"], None)
+            cut = load([nested.folder], [], None)
+            cast(NestedMemoryAttention, cast(Seq2Seq, cut.model).attention).keep(slots)
             result = evaluation.evaluate(cut, read_split(cut, "valid"), repeats=1).result
             rows.append(
                 {

@@ -17,6 +17,7 @@ from memattn.sweeps.results import Run
 from studies.britz2017 import printed
 from studies.britz2017.tables import PRINTED_LENGTHS, place_in_table_1
 from studies.lengths import bleu_by_length as mean_bleu_by_length
+from studies.mechanisms import MEMORY_VARIANT
 from studies.output import Output
 from studies.runs import (
     LEARNED,
@@ -62,7 +63,7 @@ def first_contexts(output: Output) -> None:
     rows = []
     for scorings, options in _FIRST_CONTEXTS_MODELS:
         encoder, decoder = scorings.split("/")
-        attention = {"name": "memory_variant", "num_slots": 32, "encoder_scoring": encoder, "decoder_scoring": decoder}
+        attention = {"name": MEMORY_VARIANT, "num_slots": 32, "encoder_scoring": encoder, "decoder_scoring": decoder}
         config = configs.load(path, [f"model.attention={attention | options}"])
         tf.keras.utils.set_random_seed(config.training.seed)
         model = cast(Seq2Seq, building.build_model(config, vocabulary_size, length))

@@ -7,7 +7,7 @@ from typing import cast
 from memattn.config import Seq2SeqConfig
 from memattn.evaluation import formatting, styles
 from memattn.sweeps.results import Run
-from studies import plots
+from studies import mechanisms, plots
 from studies.output import Output
 from studies.runs import (
     LEARNED,
@@ -27,7 +27,7 @@ _MECHANISMS = ("none", "memory", "windowed_memory", "bahdanau")  # in the order 
 _WRITING = {
     "windowed_memory": "windows and learned weights",
     "stretch_means": "plain means of stretches",
-    "memory_variant": "learned weights, without windows",
+    mechanisms.MEMORY_VARIANT: "learned weights, without windows",
     "latents": "learned queries (latents)",
 }
 

@@ -4,6 +4,7 @@ from memattn.config import NeuralGPUConfig
 from memattn.evaluation import styles
 from memattn.sweeps.results import Run
 from studies import names, runs
+from studies.styles import line_styles, mixed
 
 
 def model_name(run: Run) -> str:
@@ -19,8 +20,8 @@ def style(name: str) -> tuple[str, str]:
     kind, _, model = name.partition(", ")
     kind = kind.partition(" ")[0]
     attention = {"name": kind} if kind in styles.STYLES else names.attention(model)
-    ((colour, _),) = styles.line_styles([attention])
+    ((colour, _),) = line_styles([attention])
     if kind == "CGRU":  # a darker shade than attention over recurrent states
-        colour = styles.mixed(colour, "black", 0.4)
+        colour = mixed(colour, "black", 0.4)
     words = styles.words(attention)
     return words if kind in styles.STYLES else f"{kind}, {words}", colour

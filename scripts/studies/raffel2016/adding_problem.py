@@ -8,8 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 from memattn import xla
-from memattn.attention import FeedForwardAttention, MemoryAttention, MemoryVariantAttention
+from memattn.attention import FeedForwardAttention, MemoryAttention
 from memattn.errors import RunError
+from studies.mechanisms.memory_variant import MemoryVariantAttention
 
 Task = Literal["addition", "multiplication"]
 

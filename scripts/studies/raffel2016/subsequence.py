@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from memattn.attention import FeedForwardAttention, MemoryVariantAttention
+from memattn.attention import FeedForwardAttention
+from studies.mechanisms.memory_variant import MemoryVariantAttention
 
 TONES = 12
 MARGIN = 1.0  # m of the loss

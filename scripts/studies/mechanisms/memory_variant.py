@@ -10,11 +10,11 @@ from memattn.attention.initializers import Initializer
 from memattn.attention.memory import SCORINGS
 from memattn.attention.ops import masked_softmax, sum_dtype
 from memattn.attention.options import OptionError
-from memattn.attention.slot_reading import SlotReader
-from memattn.attention.slots import value_scores
+from memattn.attention.slots import SlotReader, value_scores
 from memattn.attention.windowed_memory import with_windows
 
 
+@tf.keras.utils.register_keras_serializable("studies")
 class MemoryVariantAttention(SlotReader):
     """Memory attention of Eqs. 4 to 7 with further choices for the weights alpha and for the logits of beta.
 

@@ -1,4 +1,7 @@
-"""Attention mechanisms of tensorflow-addons behind this package's interface, as a reference for its mechanisms."""
+"""Attention mechanisms of tensorflow-addons behind memattn's interface, as a reference for its mechanisms.
+
+Import it only where the extra `addons` is installed.
+"""
 
 import warnings
 
@@ -6,17 +9,10 @@ import tensorflow as tf
 
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_of
-from memattn.attention.options import positive_int
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # the library warns that its development has ended
-    try:
-        import tensorflow_addons as tfa
-    except Exception as error:  # an error of any kind, where TensorFlow is too new
-        raise ImportError(
-            f"tensorflow-addons cannot be imported with TensorFlow {tf.__version__} ({error!r}); "
-            "it needs TensorFlow 2.15.1: pip install -e '.[addons]' in the clone"
-        ) from error
+    import tensorflow_addons as tfa
 
 
 class AddonsBahdanauAttention(AttentionMechanism):
@@ -30,9 +26,11 @@ class AddonsBahdanauAttention(AttentionMechanism):
       initializer: name, config or object, of the weight matrices and v.
     """
 
+    sizes = ("units",)
+
     def __init__(self, *, units: int, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        self.units, self.initializer = positive_int("units", units), initializer
+        self.units, self.initializer = int(units), initializer
         self.mechanism = self._make_mechanism()
 
     def _make_mechanism(self) -> tf.keras.layers.Layer:

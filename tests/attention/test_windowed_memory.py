@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.equations import LENGTHS, QUERIES, SCORING, STATES, B, D, Q, U, read, softmax
+from studies.mechanisms.memory_variant import MemoryVariantAttention
 
-from memattn.attention import MemoryVariantAttention, OptionError, WindowedMemoryAttention
+from memattn.attention import OptionError, WindowedMemoryAttention
 
 
 def additive(mechanism, query, slots):

@@ -12,6 +12,7 @@ from memattn.attention.options import OptionError, positive_int
 from memattn.attention.slots import slot_memory, source_weights, value_scores
 
 
+@tf.keras.utils.register_keras_serializable("studies")
 class NestedMemoryAttention(AttentionMechanism):
     """Memory attention of Eqs. 4 to 7, trained with only the first k slots; each source draws k uniformly from 1 to K.
 
@@ -24,8 +25,8 @@ class NestedMemoryAttention(AttentionMechanism):
       initializer: name, config or object, of W_alpha and W_beta.
     """
 
+    sizes = ("num_slots",)
     num_slots: int
-    has_ordered_slots = True
 
     def __init__(
         self,
@@ -42,11 +43,6 @@ class NestedMemoryAttention(AttentionMechanism):
         self.initializer = initializer
         self.encoder_scores = self.make_dense(self.num_slots, "encoder_scores")  # W_alpha
         self.decoder_scores = self.make_dense(self.num_slots, "decoder_scores")  # W_beta
-
-    @classmethod
-    def check(cls, *, num_slots, **options):
-        super().check(**options)
-        positive_int("num_slots", num_slots)
 
     def keep(self, num_slots: int) -> None:
         """Cuts the memory to its first slots. Raises OptionError for more slots than the layer has.
