@@ -2,7 +2,6 @@
 
 import os
 import shlex
-from collections.abc import Sequence
 
 from memattn import reading
 from memattn.data.text_files import read_lines
@@ -74,9 +73,9 @@ def evaluation_command(run_dir: str, name: str) -> str:
     return f"memattn-eval --run_dir {shlex.quote(run_dir)} {flags}"
 
 
-def read_translations(folder: str, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Reads the hypotheses and the references in the files `names` of an evaluation. Raises DataError, OSError."""
-    hypotheses, references = (read_lines(os.path.join(folder, name)) for name in names)
+def read_translations(folder: str) -> tuple[list[str], list[str]]:
+    """Reads the hypotheses and references of an evaluation, words divided by spaces. Raises DataError, OSError."""
+    hypotheses, references = (read_lines(os.path.join(folder, name)) for name in (HYPOTHESES, REFERENCES))
     if len(hypotheses) != len(references) or not references:
         raise DataError(f"{folder}: damaged; {len(hypotheses):,} translations of {len(references):,} references")
     return hypotheses, references

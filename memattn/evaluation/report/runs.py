@@ -16,7 +16,7 @@ from memattn.data.vocabulary import split_words
 from memattn.errors import ConfigError, DataError, RunError
 from memattn.evaluation.metrics import METRICS
 from memattn.evaluation.result import Result
-from memattn.evaluation.stored import HYPOTHESES, REFERENCES, RESULT, read_translations, stored_folder
+from memattn.evaluation.stored import RESULT, read_translations, stored_folder
 from memattn.runs import run_folder
 
 
@@ -113,4 +113,4 @@ def _evaluated(run_dir: str, split: str) -> Evaluated | None:
     if folder is None:
         return None
     result = Result.read(os.path.join(folder, RESULT))
-    return Evaluated(result, *read_translations(folder, (HYPOTHESES, REFERENCES)))
+    return Evaluated(result, *read_translations(folder))

@@ -10,7 +10,7 @@ import tensorflow as tf
 from memattn import config as configs
 from memattn.config import Seq2SeqConfig
 from memattn.data.vocabulary import split_words
-from memattn.evaluation.stored import HYPOTHESES, REFERENCES, read_translations
+from memattn.evaluation.stored import read_translations
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import building
 from memattn.sweeps.results import Run
@@ -159,7 +159,7 @@ def errors_by_position(output: Output, runs: list[Run]) -> None:
     for run in runs:
         longest = task_length(run)
         wrong: list[list[bool]] = [[] for _ in range(_FIFTHS)]
-        for hypothesis, reference in zip(*read_translations(run.folder, (HYPOTHESES, REFERENCES)), strict=True):
+        for hypothesis, reference in zip(*read_translations(run.folder), strict=True):
             expected = split_words(reference)
             predicted = split_words(hypothesis)[: len(expected)]
             for position, (token, prediction) in enumerate(zip_longest(expected, predicted)):
