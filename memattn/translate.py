@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memattn.serving.pair_scorer import PairScorer
     from memattn.serving.translator import Translator
 
-_TRANSLATION_FLAGS = ("nbest", "scores", "alignment", "replace_unknown")
+_TRANSLATION_FLAGS = ("nbest", "scores", "alignment")
 _RUN_FLAGS = ("set", "average", "score")
 
 
@@ -58,11 +58,7 @@ def _work(options: flags.FlagValues) -> "Translator | PairScorer":
     from memattn.serving.pair_scorer import PairScorer
     from memattn.serving.translator import Translator, from_trained
 
-    output = {
-        "scores": options.scores,
-        "alignment": options.alignment,
-        "replace_unknown": options.replace_unknown,
-    }
+    output = {"scores": options.scores, "alignment": options.alignment}
     if options.saved_model:
         return Translator(*saved_model.load(options.saved_model, options.nbest), **output)
     trained = load(options.run_dir, ["decoding.jit_compile=false", *options.set], options.average)
@@ -83,7 +79,6 @@ def main() -> None:
         ["hard", "soft"],
         "Print word alignments after each translation (hard), or JSON with the weights of all source tokens (soft).",
     )
-    flags.DEFINE_boolean("replace_unknown", False, "Replace unknown tokens by the source token of largest weight.")
     flags.DEFINE_boolean("score", False, "Print log-probabilities of pairs: lines of source, tab, target.")
     cli.run(_main, tensorflow=True, check=_check)
 

@@ -60,7 +60,7 @@ def assert_same_lines(actual, expected):
 def test_an_exported_model_translates_as_its_run(exported, runs, which, alignment):
     folder, run = exported[which]
     lines = [*lines_of(runs[1] / "test.en"), *STRANGE]
-    options = {"scores": True, "alignment": alignment, "replace_unknown": bool(alignment)}
+    options = {"scores": True, "alignment": alignment}
     exported_translator = Translator(*saved_model.load(folder), **options)
     assert_same_lines(exported_translator(lines, 1), translator(run, n_best=3, **options)(lines, 1))
 
