@@ -3,14 +3,13 @@
 import dataclasses
 import json
 import math
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
-from memattn.config import DecodingConfig, check_overrides
+from memattn.config import check_overrides
 from memattn.config.schema import listed
 from memattn.data.batches import streaming_batches
 from memattn.data.sentences import Sentences
@@ -20,30 +19,9 @@ from memattn.errors import ConfigError, DataError
 from memattn.runs.trained import Trained
 from memattn.runs.trained import load as load_trained
 from memattn.search import long_lines
-from memattn.search.beam_search import Hypotheses
 from memattn.search.searcher import Searcher, Translation, translation
 from memattn.serving.attention_output import Part, as_json, word_alignment
 from memattn.serving.streaming import STDIN, in_order, too_long
-
-
-class LineSearcher(Protocol):
-    """The search that a `Translator` uses: a `Searcher`, or the `SavedSearcher` of an exported model."""
-
-    config: DecodingConfig
-
-    @property
-    def has_alignments(self) -> bool:
-        """Whether the model weighs source positions."""
-
-    @property
-    def max_source_length(self) -> int | None:
-        """Most tokens of a source; None if there is no limit."""
-
-    def __call__(self, source: np.ndarray, numbers: np.ndarray | None = None) -> Hypotheses:
-        """Returns the n best hypotheses of source ids [B, S]; the sentences' `numbers` decide what is sampled."""
-
-    def align(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Returns weights of source positions [B, T, S] at each of target ids [B, T], for source ids [B, S]."""
 
 
 class Translator:
@@ -53,8 +31,8 @@ class Translator:
       searcher: searches with the model.
       tokenizer: tokenizer of the model.
       vocabulary: vocabulary of the model.
-      max_source_length: most tokens of a line; by default the searcher's. `decoding.long_lines` of the searcher's
-        config says what happens to a longer line.
+      max_source_length: most tokens of a line; `decoding.long_lines` of the searcher's config says what happens to a
+        longer line.
       scores: whether to write the score before each translation.
       alignment: "hard" writes word alignments (source-target, numbered from 0) after each translation; "soft" writes
         JSON with the weights of all source tokens instead of the line; None writes neither.
@@ -67,11 +45,11 @@ class Translator:
 
     def __init__(
         self,
-        searcher: LineSearcher,
+        searcher: Searcher,
         tokenizer: Tokenizer,
         vocabulary: Vocabulary,
         *,
-        max_source_length: int | None = None,
+        max_source_length: int,
         scores: bool = False,
         alignment: Literal["hard", "soft"] | None = None,
     ):
@@ -79,8 +57,7 @@ class Translator:
             raise ConfigError("--alignment: a model without attention has no alignments")
         self._searcher, self._tokenizer, self._vocabulary = searcher, tokenizer, vocabulary
         self._scores, self._alignment = scores, alignment
-        self._most_tokens = max_source_length or searcher.max_source_length or sys.maxsize
-        self._long_lines = searcher.config.long_lines
+        self._most_tokens, self._long_lines = max_source_length, searcher.config.long_lines
         self._has_warned_of_unknown = self._has_warned_of_failure = False
         self.batch_size = searcher.config.batch_size
 

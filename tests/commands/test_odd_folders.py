@@ -53,7 +53,6 @@ def test_all_commands_work_in_an_odd_folder(folder, command):
     run("eval", run_dir, "--average=2", f"--set=decoding.lexicon={folder}/data/lexicon.tsv")
     run("translate", run_dir)
     run("export", run_dir, f"--output={folder}/export")
-    run("translate", f"--saved_model={folder}/export")
 
 
 @pytest.mark.long
