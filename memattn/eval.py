@@ -49,7 +49,7 @@ def _check() -> None:
 def _main() -> int:
     from memattn import files
     from memattn.evaluation.evaluate import evaluate
-    from memattn.evaluation.stored import ALIGNMENTS, default_folder
+    from memattn.evaluation.stored import ALIGNMENTS, folder_of
     from memattn.evaluation.test_set import read_files, read_split
     from memattn.evaluation.writing import write
     from memattn.runs.trained import load
@@ -60,7 +60,7 @@ def _main() -> int:
         test_set = read_files(trained, options.source, options.target)
     else:
         test_set = read_split(trained, options.split or "valid")
-    output_dir = options.output_dir or default_folder(options.run_dir[0], test_set.name)
+    output_dir = options.output_dir or folder_of(options.run_dir[0], test_set.name)
     files.make_folder(output_dir)  # if this fails, it does before the decoding
     evaluation = evaluate(trained, test_set, repeats=options.repeats)
     written = write(evaluation, trained, output_dir, num_plots=options.plot)
@@ -82,11 +82,7 @@ def main() -> None:
     flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
     flags.DEFINE_integer("repeats", 5, "Number of timed decodings; their median counts.", lower_bound=1)
     flags.DEFINE_integer("plot", 0, "Number of sentences, the longest, whose alignments are drawn.", lower_bound=0)
-    flags.DEFINE_string(
-        "output_dir",
-        None,
-        "Folder of the results (default: the run folder for valid, RUN/eval/NAME for another split or a file).",
-    )
+    flags.DEFINE_string("output_dir", None, "Folder of the results (default: RUN/eval/SPLIT, or RUN/eval/FILE).")
     cli.run(_main, tensorflow=True, check=_check)
 
 

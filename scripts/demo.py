@@ -24,6 +24,7 @@ from memattn import config as configs
 from memattn import files, reading
 from memattn.errors import RunError
 from memattn.evaluation import formatting, styles
+from memattn.evaluation.stored import ALIGNMENTS, folder_of
 
 if TYPE_CHECKING:
     from memattn.sweeps.results import Run
@@ -138,7 +139,7 @@ def _copy_slots(runs: dict[str, "Run"], folder: str) -> bool:
     Returns whether there is one: evaluation draws none if all outputs of the model are empty.
     """
     run = next(run for run in runs.values() if styles.attention(run.config)["name"] == "windowed_memory")
-    alignments = glob.glob(os.path.join(glob.escape(run.folder), "alignments", "*.png"))
+    alignments = glob.glob(os.path.join(glob.escape(folder_of(run.folder, "valid")), ALIGNMENTS, "*.png"))
     if alignments:
         shutil.copy(alignments[0], os.path.join(folder, "slots.png"))
     return bool(alignments)

@@ -12,7 +12,7 @@ from memattn import reading
 from memattn.config import Config
 from memattn.errors import RunError
 from memattn.evaluation.result import Result
-from memattn.evaluation.stored import RESULT
+from memattn.evaluation.stored import RESULT, folder_of
 from memattn.runs import checkpoints
 from memattn.runs.run_folder import BEST, CHECKPOINTS, VALIDATIONS
 from memattn.sweeps.expand import changes, expand
@@ -70,17 +70,13 @@ def finished(config: Config, sweep_dir: str, split: str, average: int | None = N
 def result_of(folder: str, config: Config, split: str, average: int | None) -> Result | None:
     """Returns the result of a run; None if there is none for exactly this config, split and choice of checkpoints."""
     try:
-        result = Result.read(os.path.join(folder, RESULT))
+        result = Result.read(os.path.join(folder_of(folder, split), RESULT))
         stored = configs.from_dict(result.config)  # adds the defaults of keys that are newer than the result
         folders = [os.path.basename(os.path.dirname(path)) for path in result.checkpoints]
     except (OSError, ValueError, TypeError):
         return None
-    fits = (
-        result.split == split
-        and configs.to_dict(stored) == configs.to_dict(config)
-        and folders == ([CHECKPOINTS] * average if average else [BEST])
-    )
-    return result if fits else None
+    is_same = configs.to_dict(stored) == configs.to_dict(config)
+    return result if is_same and folders == ([CHECKPOINTS] * average if average else [BEST]) else None
 
 
 def is_final(folder: str, result: Result) -> bool:

@@ -115,8 +115,7 @@ def run_sweep(
             return command("memattn.train", labels[name], folders[name], arguments, children)
 
         def evaluate(name: str) -> int:
-            arguments = ["--split", split, "--output_dir", folders[name]]
-            arguments += ["--repeats", str(repeats), "--plot", str(plots)]
+            arguments = ["--split", split, "--repeats", str(repeats), "--plot", str(plots)]
             arguments += ["--average", str(average)] if average else []
             return command("memattn.eval", labels[name], folders[name], arguments, children)
 

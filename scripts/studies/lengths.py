@@ -26,7 +26,7 @@ def bleu_by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
     vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
     sources = corpus.read_corpus(data.path, runs[0].result.split, vocabulary).source
     lengths = sources.lengths() - 1  # without the end of sentence
-    outputs = [read_translations(run.folder) for run in runs]
+    outputs = [read_translations(run.folder, run.result.split) for run in runs]
     quarters = {}
     for start, end in length_ranges(lengths, 4):
         places = np.flatnonzero((start <= lengths) & (lengths <= end))

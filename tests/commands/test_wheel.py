@@ -134,7 +134,7 @@ def test_an_installed_memattn_prepares_trains_and_evaluates(installed):
     trained = command("memattn-train", "--config=config.yaml", "--run_dir=run", "--strategy=none")
     assert "finished: 6 steps" in trained.stdout
     evaluated = command("memattn-eval", "--run_dir=run", "--repeats=1")
-    assert len(Path(folder / "run" / "hypotheses.txt").read_text(encoding="utf-8").splitlines()) == 20
+    assert len(Path(folder / "run/eval/valid/hypotheses.txt").read_text(encoding="utf-8").splitlines()) == 20
     assert trained.stderr + evaluated.stderr == ""
 
 

@@ -179,7 +179,7 @@ def test_a_run_evaluates_translates_and_exports_spelled_text(tiny_config, tmp_pa
     assert train(tiny_config({"data.copy": None, "data.folder": folder}), str(run), NO_STRATEGY) == 0
     assert lines_of(run / "words.txt") == lines_of(f"{folder}/words.txt")
     evaluate(run)
-    assert not any(SPACE in line for line in lines_of(run / "hypotheses.txt"))
+    assert not any(SPACE in line for line in lines_of(run / "eval/valid/hypotheses.txt"))
     trained = load([str(run)], ["decoding.max_source_length=8"], None)
     line = "Haus kaputt Hund Hund"
     with pytest.warns(UserWarning, match="pieces"):

@@ -221,7 +221,7 @@ def report(command, folder, *arguments):
 
 @pytest.mark.long
 def test_a_report_shows_scores_and_translations_of_all_runs(command, folder):
-    result = json.loads((folder / "memory" / "result.json").read_text(encoding="utf-8"))
+    result = json.loads((folder / "memory/eval/valid/result.json").read_text(encoding="utf-8"))
     document = report(command, folder, "memory", "bahdanau", "none", "--examples=4")
     content = Page(document)
     assert f"{result['bleu']:.2f}" in content.pieces
@@ -296,9 +296,9 @@ def test_wrong_arguments_are_refused_in_one_line(command, folder, arguments, pro
         ("validation.csv", "step,bleu\n10,1\n20", "validation.csv: damaged"),
         ("validation.csv", "step,bleu\n10,\xff\n", "validation.csv: damaged"),
         ("validation.csv", "bleu\n10\n", "validation.csv: damaged"),
-        ("result.json", "{", "result.json: not JSON"),
-        ("result.json", '{"split": "valid"}', "result.json: decode_seconds is missing"),
-        ("hypotheses.txt", "a\n", "damaged; 1 translations of 12 references"),
+        ("eval/valid/result.json", "{", "result.json: not JSON"),
+        ("eval/valid/result.json", '{"split": "valid"}', "result.json: decode_seconds is missing"),
+        ("eval/valid/hypotheses.txt", "a\n", "damaged; 1 translations of 12 references"),
     ],
 )
 @pytest.mark.slow

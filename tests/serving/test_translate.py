@@ -29,7 +29,6 @@ from memattn.errors import ConfigError, DataError
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import metrics, writing
 from memattn.evaluation.metrics import Comparison
-from memattn.evaluation.stored import default_folder
 from memattn.evaluation.test_set import read_files
 from memattn.models.ensemble import Ensemble
 from memattn.runs.trained import load
@@ -105,32 +104,12 @@ def test_odd_white_space_breaks_neither_lines_nor_columns(trained, tmp_path, mon
 
 
 @pytest.mark.long
-def test_evaluating_another_split_leaves_the_result_of_the_run(runs, command):
-    def evaluated(*flags):
-        status, out, _ = command(runs[1], "memattn.eval", "--run_dir", "memory", "--repeats", "1", *flags)
+def test_each_split_and_file_has_a_folder_of_results(runs, command):
+    flags_of = {"valid": [], "test": ["--split=test"], "test.en": ["--source=./test.en", "--target=test.de"]}
+    for folder, flags in flags_of.items():
+        status, out, _ = command(runs[1], "memattn.eval", "--run_dir=memory", "--repeats=1", *flags)
         assert status == 0
-        return re.search("^written to (.*): result.json", out, re.MULTILINE)[1]
-
-    memory = runs[1] / "memory"
-
-    def files():
-        return {path: path.read_bytes() for path in memory.glob("*.*") if path.is_file()}
-
-    before = files()
-    assert evaluated("--split", "test") == "memory/eval/test"
-    assert evaluated("--source", "test.en", "--target", "test.de") == "memory/eval/test.en"
-    assert files() == before
-    assert evaluated("--split", "test", "--output_dir", "memory") == "memory"  # as a sweep does
-    before = files()
-    assert evaluated() == "memory/eval/valid"
-    assert files() == before
-    with pytest.raises(ConfigError, match=r"^other/test\.en: .*eval/test\.en holds .*--output_dir"):
-        default_folder(str(memory), "other/test.en")
-    for content in ("{", "[]", "{}"):
-        (memory / "result.json").write_text(content)
-        assert default_folder(str(memory), "valid") == str(memory)
-    (memory / "result.json").unlink()
-    assert evaluated() == evaluated("--split", "valid") == "memory"
+        assert re.search("^written to (.*): result.json", out, re.MULTILINE)[1] == f"memory/eval/{folder}"
 
 
 def test_files_of_an_earlier_evaluation_are_removed(trained, runs, tmp_path):

@@ -15,9 +15,8 @@ from memattn.evaluation import model_card, styles
 from memattn.evaluation.metrics import METRICS
 from memattn.evaluation.report import charts
 from memattn.evaluation.report.examples import Attention, Example, by_test_set
-from memattn.evaluation.report.runs import ReportedRun
+from memattn.evaluation.report.runs import ReportedRun, evaluation_command
 from memattn.evaluation.result import Result
-from memattn.evaluation.stored import evaluation_command
 from memattn.evaluation.styles import Dash
 
 _TEMPLATE = "page.html"

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import math
 import os
+import shlex
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from memattn.data.vocabulary import split_words
 from memattn.errors import ConfigError, DataError, RunError
 from memattn.evaluation.metrics import METRICS
 from memattn.evaluation.result import Result
-from memattn.evaluation.stored import RESULT, read_translations, stored_folder
+from memattn.evaluation.stored import RESULT, folder_of, read_translations
 from memattn.runs import run_folder
 
 
@@ -109,8 +110,10 @@ def _curves(folder: str, config: Config) -> dict[str, dict[int, float]]:
 
 def _evaluated(run_dir: str, split: str) -> Evaluated | None:
     """Reads the evaluation of a run on a split, if there is one."""
-    folder = stored_folder(run_dir, split)
-    if folder is None:
-        return None
-    result = Result.read(os.path.join(folder, RESULT))
-    return Evaluated(result, *read_translations(folder))
+    path = os.path.join(folder_of(run_dir, split), RESULT)
+    return Evaluated(Result.read(path), *read_translations(run_dir, split)) if os.path.exists(path) else None
+
+
+def evaluation_command(run_dir: str, split: str) -> str:
+    """Returns the command that evaluates a run on a split."""
+    return f"memattn-eval --run_dir {shlex.quote(run_dir)} --split {shlex.quote(split)}"

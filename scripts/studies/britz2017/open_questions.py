@@ -159,7 +159,7 @@ def errors_by_position(output: Output, runs: list[Run]) -> None:
     for run in runs:
         longest = task_length(run)
         wrong: list[list[bool]] = [[] for _ in range(_FIFTHS)]
-        for hypothesis, reference in zip(*read_translations(run.folder), strict=True):
+        for hypothesis, reference in zip(*read_translations(run.folder, run.result.split), strict=True):
             expected = split_words(reference)
             predicted = split_words(hypothesis)[: len(expected)]
             for position, (token, prediction) in enumerate(zip_longest(expected, predicted)):
