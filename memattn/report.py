@@ -29,7 +29,7 @@ def _check(*run_dirs: str) -> None:
 def _main(*run_dirs: str) -> int:
     options = flags.FLAGS
     from memattn import files
-    from memattn.evaluation.report import examples, page, runs
+    from memattn.reports import examples, page, runs
 
     reported = [runs.read(run_dir, options.split, options.set) for run_dir in run_dirs]
     files.make_folder(os.path.dirname(options.output))

@@ -3,6 +3,8 @@
 import dataclasses
 import os
 
+import numpy as np
+
 from memattn.data import corpus
 from memattn.data import tokenizer as tokenizers
 from memattn.data.sentences import Sentences, Sources
@@ -80,3 +82,9 @@ def read_files(trained: Trained, source: str, target: str) -> TestSet:
         references=[without_line_breaks(trained.tokenizer.decode(tokens)) for tokens in target_tokens],
         detokenized_references=[without_line_breaks(trained.tokenizer.reference(line)) for line in target_lines],
     )
+
+
+def length_ranges(lengths: np.ndarray, number: int) -> list[tuple[int, int]]:
+    """Returns the least and the greatest length of up to `number` groups with about equally many members."""
+    ends = np.unique(np.quantile(lengths, np.arange(1, number + 1) / number, method="lower"))
+    return list(zip([lengths.min(), *(ends[:-1] + 1)], ends, strict=True))

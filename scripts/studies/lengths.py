@@ -13,9 +13,8 @@ from memattn.data.sentences import Sentences
 from memattn.data.tasks import TASKS
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import Comparison
-from memattn.evaluation.report.charts import length_ranges
 from memattn.evaluation.stored import read_translations
-from memattn.evaluation.test_set import TestSet
+from memattn.evaluation.test_set import TestSet, length_ranges
 from memattn.runs.trained import Trained
 from memattn.sweeps.results import Run
 

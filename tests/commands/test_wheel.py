@@ -71,7 +71,7 @@ def test_the_wheel_holds_all_modules_the_configs_for_users_and_nothing_else(whee
         names = [name for name in file.namelist() if ".dist-info/" not in name]
     configs = {name.partition("/share/memattn/configs/")[2] for name in names if name.endswith(".yaml")}
     assert configs == {f"{name}.yaml" for name in shipped.names()}
-    page = {f"memattn/evaluation/report/page.{ending}" for ending in ("html", "css", "js")}
+    page = {f"memattn/reports/page.{ending}" for ending in ("html", "css", "js")}
     assert {name for name in names if not name.endswith(".yaml")} == {*map(str, paths), "memattn/py.typed", *page}
     assert wheel.name == f"memattn-{memattn.__version__}-py3-none-any.whl"
 

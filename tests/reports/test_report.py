@@ -15,9 +15,9 @@ from helpers.runs import NO_STRATEGY, TINY, evaluate, free, made_up_result
 
 from memattn import config as configs
 from memattn.errors import DataError, RunError
-from memattn.evaluation.report import charts, examples, page, runs
-from memattn.evaluation.report.examples import Attention, Example, Translated
-from memattn.evaluation.report.runs import Evaluated, ReportedRun
+from memattn.reports import charts, examples, page, runs
+from memattn.reports.examples import Attention, Example, Translated
+from memattn.reports.runs import Evaluated, ReportedRun
 from memattn.runs.trained import load
 from memattn.training.trainer import train
 
