@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from absl import flags
+from benchmarks.tables import pivot, system_lines
 from benchmarks.tokens import MEASURE
 
 from memattn import config as configs
@@ -93,14 +94,14 @@ def _time(names: list[str], folder: str) -> list[dict[str, str]]:
 
 def _quality(runs: dict[str, "Run"]) -> list[dict[str, str]]:
     """Returns a row for each model: how well it copies, and after how many training steps."""
-    from studies.runs import LEARNED
+    from studies.runs import LEARNED, steps_to
 
     return [
         {
             "model": name,
             "BLEU": f"{run.result.scores['bleu']:.1f}",
             "exact match, %": f"{run.result.scores['exact_match']:.1f}",
-            f"training steps to {LEARNED} BLEU": str(run.steps_to(LEARNED) or "not reached"),
+            f"training steps to {LEARNED} BLEU": str(steps_to(run) or "not reached"),
         }
         for name, run in runs.items()
     ]
@@ -109,15 +110,15 @@ def _quality(runs: dict[str, "Run"]) -> list[dict[str, str]]:
 def _speed(times: list[dict[str, str]]) -> list[dict[str, str]]:
     """Returns a row for each model: its time for one token, for each length of the source."""
     rows = [{"model": row["system"], "S": f"S = {int(row['L']):,}", "time": row[MEASURE]} for row in times]
-    return formatting.pivot(rows, "model", "S", "time")
+    return pivot(rows, "model", "S", "time")
 
 
 def _draw(runs: dict[str, "Run"], times: list[dict[str, str]], folder: str) -> None:
     """Draws learning curves on the left, and the time of a token against the source's length on the right."""
-    from benchmarks.tables import system_lines
     from matplotlib.figure import Figure
+    from studies.plots import label_ends
 
-    from memattn.evaluation.plots import draw_lines, label_ends, save
+    from memattn.evaluation.plots import draw_lines, save
     from memattn.sweeps import tables
 
     figure = Figure(figsize=(9.5, 3.9), layout="constrained")

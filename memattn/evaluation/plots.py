@@ -11,7 +11,6 @@ import numpy as np
 from matplotlib import colors, rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from memattn import files
 from memattn.evaluation.styles import line_styles
@@ -161,27 +160,6 @@ def draw_lines(axes: Axes, lines: list[Line]) -> None:
         axes.fill_between(xs, points[:, 1], points[:, 2], color=colour, alpha=0.15, linewidth=0)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def label_ends(axes: Axes) -> None:
-    """Writes the name of each line to the right of the axes, and joins it to the end of the line.
-
-    Call it last, as it needs the final limits of the axes. Names are at least 7% of the axes' height apart.
-    """
-    axes.autoscale_view()
-    to_axes = axes.transData + axes.transAxes.inverted()
-    ends = [(*to_axes.transform(np.array(line.get_xydata())[-1]), line) for line in axes.lines]
-    ends.sort(key=lambda end: end[1])
-    heights: list[float] = []
-    for _, end, _ in ends:
-        heights.append(max([end, *(lower + 0.07 for lower in heights[-1:])]))
-    for i in reversed(range(len(heights))):  # those that were pushed above the axes
-        heights[i] = min([heights[i], *(upper - 0.07 for upper in heights[i + 1 : i + 2] or [1.07])])
-    for (x, end, line), height in zip(ends, heights, strict=True):
-        leader = Line2D([x + 0.01, 1.07], [end, height], transform=axes.transAxes, clip_on=False, linewidth=1)
-        leader.set(color=line.get_color(), linestyle=line.get_linestyle())
-        axes.add_line(leader)
-        axes.text(1.08, height, str(line.get_label()), transform=axes.transAxes, va="center", parse_math=False)
 
 
 def _name_axes(axes: Axes, source: list[str], target: list[str]) -> None:

@@ -38,18 +38,9 @@ class Run(NamedTuple):
     validations: list[dict[str, str]]
     changes: Mapping[str, Any] = {}
 
-    @property
-    def curve(self) -> list[tuple[int, float]]:
-        """Training steps, each with the validation BLEU after it."""
-        return self.curve_of("bleu")
-
-    def curve_of(self, metric: str) -> list[tuple[int, float]]:
+    def curve(self, metric: str = "bleu") -> list[tuple[int, float]]:
         """Returns training steps, each with the validation score after it."""
         return [(int(row["step"]), float(row[metric])) for row in self.validations]
-
-    def steps_to(self, bleu: float) -> int | None:
-        """Returns the first step whose validation BLEU is at least `bleu`; None if no validation reached it."""
-        return next((step for step, validation_bleu in self.curve if validation_bleu >= bleu), None)
 
 
 def finished(config: Config, sweep_dir: str, split: str, average: int | None = None) -> list[Run]:

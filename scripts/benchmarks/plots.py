@@ -2,8 +2,9 @@
 
 from matplotlib import ticker
 from matplotlib.figure import Figure
+from studies.plots import label_ends
 
-from memattn.evaluation.plots import Line, draw_lines, label_ends, save
+from memattn.evaluation.plots import Line, draw_lines, save
 
 
 def times(path: str, lines: list[Line], *, title: str, x: str, y: str, scale: str = "log") -> None:

@@ -1,4 +1,4 @@
-"""Draws pictures that only studies have."""
+"""Draws what only the pictures of studies and benchmarks have."""
 
 import itertools
 import math
@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import ScalarFormatter
 from mpl_toolkits.mplot3d import Axes3D
 
@@ -18,6 +19,27 @@ from memattn.evaluation.plots import Line, draw_lines, save
 from memattn.evaluation.styles import STYLES, line_styles, words
 
 _TASK_STYLES = [(colour, dash) for dash in ("-", "--") for colour in ("#222222", "#BB5566", "#DDAA33")]
+
+
+def label_ends(axes: Axes) -> None:
+    """Writes the name of each line to the right of the axes, and joins it to the end of the line.
+
+    Call it last, as it needs the final limits of the axes. Names are at least 7% of the axes' height apart.
+    """
+    axes.autoscale_view()
+    to_axes = axes.transData + axes.transAxes.inverted()
+    ends = [(*to_axes.transform(np.array(line.get_xydata())[-1]), line) for line in axes.lines]
+    ends.sort(key=lambda end: end[1])
+    heights: list[float] = []
+    for _, end, _ in ends:
+        heights.append(max([end, *(lower + 0.07 for lower in heights[-1:])]))
+    for i in reversed(range(len(heights))):  # those that were pushed above the axes
+        heights[i] = min([heights[i], *(upper - 0.07 for upper in heights[i + 1 : i + 2] or [1.07])])
+    for (x, end, line), height in zip(ends, heights, strict=True):
+        leader = Line2D([x + 0.01, 1.07], [end, height], transform=axes.transAxes, clip_on=False, linewidth=1)
+        leader.set(color=line.get_color(), linestyle=line.get_linestyle())
+        axes.add_line(leader)
+        axes.text(1.08, height, str(line.get_label()), transform=axes.transAxes, va="center", parse_math=False)
 
 
 def surface(path: str, encodings: np.ndarray) -> None:

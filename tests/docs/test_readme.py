@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import yaml
+from benchmarks.tables import pivot
 from helpers.repository import ROOT
 from studies import stored
 from studies.britz2017 import printed
 
 import memattn
 from memattn import config
-from memattn.evaluation.formatting import markdown, pivot
+from memattn.evaluation.formatting import markdown
 from memattn.sweeps.expand import expand
 
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]

@@ -19,13 +19,13 @@ from studies.britz2017.tables import PRINTED_LENGTHS, place_in_table_1
 from studies.lengths import bleu_by_length as mean_bleu_by_length
 from studies.output import Output
 from studies.runs import (
-    LEARNED,
     ON_PAR,
     best_scorings,
     has_encodings,
     is_memory,
     model_name,
     scorings_name,
+    steps_to,
     task_length,
 )
 
@@ -106,7 +106,7 @@ def ablations(output: Output, runs: list[Run]) -> None:
                 "cached keys": _yes_or_no(attention["cache_keys"]) if "cache_keys" in attention else "",
                 "BLEU": f"{run.result.scores['bleu']:.2f}",
                 "exact match %": f"{run.result.scores['exact_match']:.1f}",
-                "steps to 95 BLEU": run.steps_to(LEARNED) or "never",
+                "steps to 95 BLEU": steps_to(run) or "never",
                 "decode s": f"{run.result.decode_seconds:.3g}",
                 "decode s min-max": run.result.time_range,
             }
