@@ -3,7 +3,6 @@
 import os
 
 from memattn.data.text_files import read_lines
-from memattn.errors import DataError
 
 RESULT, HYPOTHESES, REFERENCES, N_BEST = "result.json", "hypotheses.txt", "references.txt", "n_best.tsv"
 DETOKENIZED = ("hypotheses.detokenized.txt", "references.detokenized.txt")
@@ -18,7 +17,4 @@ def folder_of(run_dir: str, test_set: str) -> str:
 def read_translations(run_dir: str, split: str) -> tuple[list[str], list[str]]:
     """Reads a run's hypotheses and references, words divided by spaces. Raises DataError, OSError."""
     folder = folder_of(run_dir, split)
-    hypotheses, references = (read_lines(os.path.join(folder, name)) for name in (HYPOTHESES, REFERENCES))
-    if len(hypotheses) != len(references) or not references:
-        raise DataError(f"{folder}: damaged; {len(hypotheses):,} translations of {len(references):,} references")
-    return hypotheses, references
+    return read_lines(os.path.join(folder, HYPOTHESES)), read_lines(os.path.join(folder, REFERENCES))

@@ -1,6 +1,5 @@
 """Reads what a report says about a run: config, learning curves, sources of the test set, and the evaluation."""
 
-import csv
 import dataclasses
 import math
 import os
@@ -62,9 +61,9 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
     corpus.check_folder(data)
     corpus.check_split(data, split, corpus.splits(data))
     sources = [split_words(line) for line in read_lines(os.path.join(data, f"{split}.source"))]
+    if not sources:
+        raise DataError(f"{data}: {split} has no pairs")
     targets = [split_words(line) for line in corpus.read_references(data, split)[0]]
-    if len(sources) != len(targets) or not sources:
-        raise DataError(f"{data}: {split} has {len(sources):,} sources and {len(targets):,} targets")
     tokenizer = tokenizers.read(folder)
     evaluated = _evaluated(folder, split)
     if evaluated and len(evaluated.hypotheses) != len(sources):
@@ -86,25 +85,14 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
 def _curves(folder: str, config: Config) -> dict[str, dict[int, float]]:
     """Reads the scores of a run's validations; those that are not finite are left out."""
     path = os.path.join(folder, run_folder.VALIDATIONS)
-    never_validated = RunError(
-        f"{folder}: no validation yet; training validates every {config.training.validate_every:,} steps"
-    )
-    try:
-        rows = reading.csv_file(path)
-    except FileNotFoundError as error:
-        raise never_validated from error
-    except csv.Error as error:
-        raise DataError(f"{path}: damaged: {error}") from error
+    rows = reading.csv_file(path) if os.path.exists(path) else []
     if not rows:
-        raise never_validated
-    try:
-        steps = [int(row["step"]) for row in rows]
-        scores = {name: [float(row[name]) for row in rows] for name in METRICS if name in rows[0]}
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path}: damaged; each row needs a step and scores, all numbers") from error
+        every = config.training.validate_every
+        raise RunError(f"{folder}: no validation yet; training validates every {every:,} steps")
+    scores = {name: {int(row["step"]): float(row[name]) for row in rows} for name in METRICS if name in rows[0]}
     return {
-        name: {step: value for step, value in zip(steps, values, strict=True) if math.isfinite(value)}
-        for name, values in scores.items()
+        name: {step: value for step, value in by_step.items() if math.isfinite(value)}
+        for name, by_step in scores.items()
     }
 
 

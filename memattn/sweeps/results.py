@@ -1,9 +1,7 @@
 """Collects the finished runs of a sweep from their folders."""
 
 import contextlib
-import csv
 import os
-import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -50,11 +48,7 @@ def finished(config: Config, sweep_dir: str, split: str, average: int | None = N
         folder = os.path.join(sweep_dir, name)
         result = result_of(folder, run_config, split, average)
         if result is not None:
-            path = os.path.join(folder, VALIDATIONS)
-            if rows := validations(path):
-                runs.append(Run(name, folder, run_config, result, rows, changes_by_name[name]))
-            else:
-                warnings.warn(f"{name}: {path} is damaged; remove {folder} to train it again", stacklevel=2)
+            runs.append(Run(name, folder, run_config, result, validations(folder), changes_by_name[name]))
     return runs
 
 
@@ -88,12 +82,7 @@ def is_final(folder: str, result: Result) -> bool:
     return True
 
 
-def validations(path: str) -> list[dict[str, str]]:
-    """Returns the rows of a run's validation.csv; none if the file is missing or damaged."""
-    try:
-        rows = reading.csv_file(path)
-        for row in rows:  # raises where a number is missing
-            int(row["step"]), float(row["bleu"]), float(row["seconds"])
-    except (OSError, ValueError, TypeError, KeyError, csv.Error):
-        return []
-    return rows
+def validations(folder: str) -> list[dict[str, str]]:
+    """Returns the rows of a run's validation.csv; none before the first."""
+    path = os.path.join(folder, VALIDATIONS)
+    return reading.csv_file(path) if os.path.exists(path) else []

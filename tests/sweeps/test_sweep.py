@@ -27,7 +27,7 @@ from memattn.runs.checkpoints import CheckpointFolder
 from memattn.sweeps import runner as sweep
 from memattn.sweeps import tables
 from memattn.sweeps.expand import changes, expand
-from memattn.sweeps.results import Run, finished
+from memattn.sweeps.results import Run
 from memattn.training.progress import Progress
 
 pytestmark = pytest.mark.slow
@@ -322,31 +322,6 @@ def test_the_table_is_written_once_cells_that_ran_one_by_one_are_complete(load, 
     assert [row["run"] for row in table(folder)] == ["num_slots=2", "num_slots=3"]
 
 
-@pytest.mark.parametrize("content", ["", "step,bleu,seconds\n", "step,bleu,seconds\n20", "\udcff\udcfe\0"])
-def test_the_row_of_a_run_with_damaged_validations_names_the_damage(load, tmp_path, monkeypatch, content):
-    monkeypatch.setattr(sweep, "command", Commands())
-    config, folder = load(GRID[:2]), tmp_path / "sweep"
-    assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
-    path = folder / "num_slots=1" / "validation.csv"
-    path.write_text(content, errors="surrogateescape")
-    with pytest.warns(UserWarning, match=f"^num_slots=1: {path} is damaged; remove "):
-        assert sweep.run_sweep(config, str(folder), **OPTIONS) == ["num_slots=1"]
-    assert [row["failed"] for row in table(folder)] == ["validation.csv is damaged", ""]
-
-
-def test_a_result_with_impossible_values_counts_as_missing(load, tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "command", Commands())
-    config, folder = load(GRID[:1]), tmp_path / "sweep"
-    assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
-    path = folder / "num_slots=1" / RESULT
-    intact = json.loads(path.read_text())
-    for damage in ({"bleu": None}, {"bleu": float("nan")}, {"step": True}, {"decode_seconds": 10**40}):
-        path.write_text(json.dumps({**intact, **damage}))
-        assert finished(config, str(folder), "valid") == []
-    path.write_text(json.dumps(intact))
-    assert len(finished(config, str(folder), "valid")) == 1
-
-
 def test_a_result_made_before_the_end_of_training_counts_as_missing(load, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sweep, "command", Commands())
     config, folder = load(GRID[:1]), tmp_path / "sweep"
@@ -424,17 +399,6 @@ def test_groups_of_seeds_have_distinct_names(load):
         {"training.max_steps": 2, slots: 2},
     ]
     assert list(groups(name_of_a_run, load)) == ["num_slots=2", "num_slots=2-max_steps=2"]
-
-
-@pytest.mark.parametrize(
-    "content", ["[]", "3", "{}", '{"config": 5}', '{"config": {}, "checkpoints": 3}', "[" * 100_000]
-)
-def test_a_malformed_result_counts_as_missing(load, tmp_path, monkeypatch, content):
-    monkeypatch.setattr(sweep, "command", Commands())
-    config, folder = load(GRID[:1]), tmp_path / "sweep"
-    assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
-    (folder / "num_slots=1" / RESULT).write_text(content)
-    assert finished(config, str(folder), "valid") == []
 
 
 def test_a_second_sweep_of_a_folder_is_refused_but_cells_run_at_the_same_time(load, tmp_path, monkeypatch):
