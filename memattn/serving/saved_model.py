@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import tensorflow as tf
 
@@ -14,7 +14,7 @@ from memattn import files, xla
 from memattn.data.corpus import VOCABULARY
 from memattn.data.vocabulary import EOS, PAD, UNK
 from memattn.errors import ConfigError
-from memattn.models.interface import aligns
+from memattn.models.interface import AligningModel
 from memattn.runs import provenance
 from memattn.runs.checkpoints import tensorflow_variable
 from memattn.runs.trained import Trained
@@ -139,9 +139,7 @@ class _Module(tf.Module):
 
     def _align(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns weights of source positions [B, T, S] at each step of target ids [B, T], for source ids [B, S]."""
-        if not aligns(self._model):
-            raise TypeError("the model weighs no source positions")
-        return {"alignments": self._model.alignments(source, target)}
+        return {"alignments": cast(AligningModel, self._model).alignments(source, target)}
 
     def _translate(self, source: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns hypotheses of source tokens [B, S], as tokens."""
