@@ -23,7 +23,7 @@ from memattn.search.searcher import Searcher
 
 EXTRA, FACTS = "assets.extra", "export.json"
 _NO_TOKEN = ""  # pads tensors of tokens
-NOT_EXPORTED = {"lexicon": "vocabulary selection", "sample": "sampling"}  # keys of `decoding`: an export has neither
+_NOT_EXPORTED = {"lexicon": "vocabulary selection", "sample": "sampling"}  # keys of `decoding`: an export has neither
 
 
 def export(trained: Trained, folder: str, max_source_length: int | None = None) -> int:
@@ -38,7 +38,7 @@ def export(trained: Trained, folder: str, max_source_length: int | None = None) 
     Returns the most tokens of a source. Raises ConfigError, OSError.
     """
     trained.check_reads_text("memattn-export")
-    for key, option in NOT_EXPORTED.items():
+    for key, option in _NOT_EXPORTED.items():
         if getattr(trained.config.decoding, key):
             raise ConfigError(f"decoding.{key}: {option} is not exported; --set decoding.{key}=null")
     if trained.config.model.has_memory_length and not trained.config.decoding.memory_ratio:
