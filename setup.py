@@ -20,7 +20,7 @@ setup(
     license="Apache-2.0",
     package_dir={"": "."},  # an editable install is then a line in a .pth file, without a warning
     packages=find_packages(include=["memattn", "memattn.*"]),
-    package_data={"memattn": ["py.typed"], "memattn.evaluation.report": ["page.*"]},
+    package_data={"memattn": ["py.typed"], "memattn.reports": ["page.*"]},
     data_files=[(f"share/memattn/configs/{name}", glob.glob(f"configs/{name}/*.yaml")) for name in CONFIGS],
     python_requires=">=3.10,<3.14",
     install_requires=[

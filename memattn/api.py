@@ -8,7 +8,7 @@ from memattn.errors import ConfigError
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import writing
 from memattn.evaluation.result import Result
-from memattn.evaluation.stored import default_folder
+from memattn.evaluation.stored import folder_of
 from memattn.evaluation.test_set import read_split
 from memattn.runs.trained import load
 from memattn.training import distribution
@@ -91,7 +91,6 @@ def evaluate_model(
         raise ConfigError(f"num_plots: must be at least 0, not {num_plots}")
     run_dir = os.fspath(run_dir)
     trained = load([run_dir], list(overrides), None)
-    folder = default_folder(run_dir, split)
     evaluated = evaluation.evaluate(trained, read_split(trained, split), repeats=repeats)
-    writing.write(evaluated, trained, folder, num_plots=num_plots)
+    writing.write(evaluated, trained, folder_of(run_dir, split), num_plots=num_plots)
     return evaluated.result

@@ -1,7 +1,6 @@
-"""Evaluates a trained run: decodes a test set, scores and times it, draws alignments. Or compares evaluated runs.
+"""Evaluates a trained run: decodes a test set, scores and times it, draws alignments.
 
 memattn-eval --run_dir runs/small
-memattn-eval --run_dir runs/small --compare runs/large --split test
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -14,10 +13,6 @@ from memattn.errors import ConfigError
 
 if TYPE_CHECKING:
     from memattn.evaluation.result import Result
-
-_SHOWN_SENTENCES = 5  # sentences that --compare shows
-# Flags of an evaluation, which --compare refuses.
-_DECODING_FLAGS = ("set", "source", "target", "average", "repeats", "plot", "output_dir")
 
 
 def report(result: "Result") -> str:
@@ -45,34 +40,16 @@ def report(result: "Result") -> str:
 def _check() -> None:
     """Raises ConfigError for flags that contradict each other."""
     options = flags.FLAGS
-    if options.compare:
-        given = [name for name in _DECODING_FLAGS if options[name].present]
-        if given or len(options.run_dir) > 1:
-            what = f"--{given[0]}" if given else "a second --run_dir"
-            raise ConfigError(f"--compare: reads the results of earlier evaluations; {what} would have no effect")
-    elif (options.source is None) != (options.target is None) or (options.source is not None and options.split):
+    if (options.source is None) != (options.target is None) or (options.source is not None and options.split):
         raise ConfigError("--source and --target: give both, or a --split")
-    elif len(options.run_dir) > 1 and not options.output_dir:
+    if len(options.run_dir) > 1 and not options.output_dir:
         raise ConfigError("--output_dir: required for an ensemble's results")
 
 
-def _compare() -> int:
-    """Compares the translations of runs that were evaluated before; decodes nothing."""
-    from memattn.evaluation.compare import compare, read
-
-    options = flags.FLAGS
-    split = options.split or "valid"
-    runs = [read(run_dir, split) for run_dir in (*options.run_dir, *options.compare)]
-    print(compare(runs, _SHOWN_SENTENCES), end="")
-    return 0
-
-
 def _main() -> int:
-    if flags.FLAGS.compare:
-        return _compare()
     from memattn import files
     from memattn.evaluation.evaluate import evaluate
-    from memattn.evaluation.stored import ALIGNMENTS, default_folder
+    from memattn.evaluation.stored import ALIGNMENTS, folder_of
     from memattn.evaluation.test_set import read_files, read_split
     from memattn.evaluation.writing import write
     from memattn.runs.trained import load
@@ -83,7 +60,7 @@ def _main() -> int:
         test_set = read_files(trained, options.source, options.target)
     else:
         test_set = read_split(trained, options.split or "valid")
-    output_dir = options.output_dir or default_folder(options.run_dir[0], test_set.name)
+    output_dir = options.output_dir or folder_of(options.run_dir[0], test_set.name)
     files.make_folder(output_dir)  # if this fails, it does before the decoding
     evaluation = evaluate(trained, test_set, repeats=options.repeats)
     written = write(evaluation, trained, output_dir, num_plots=options.plot)
@@ -102,20 +79,10 @@ def main() -> None:
     flags.DEFINE_string("split", None, "Split of the prepared corpus that is decoded (default: valid).")
     flags.DEFINE_string("source", None, "File of sources, in the form of the training text, instead of a split.")
     flags.DEFINE_string("target", None, "File of the references of --source.")
-    flags.DEFINE_multi_string(
-        "compare",
-        [],
-        "Run folder that is compared with --run_dir, by their earlier evaluations on --split: paired bootstrap of "
-        "sacreBLEU and chrF, and the sentences that differ most; repeatable.",
-    )
     flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
     flags.DEFINE_integer("repeats", 5, "Number of timed decodings; their median counts.", lower_bound=1)
     flags.DEFINE_integer("plot", 0, "Number of sentences, the longest, whose alignments are drawn.", lower_bound=0)
-    flags.DEFINE_string(
-        "output_dir",
-        None,
-        "Folder of the results (default: the run folder for valid, RUN/eval/NAME for another split or a file).",
-    )
+    flags.DEFINE_string("output_dir", None, "Folder of the results (default: RUN/eval/SPLIT, or RUN/eval/FILE).")
     cli.run(_main, tensorflow=True, check=_check)
 
 

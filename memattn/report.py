@@ -29,8 +29,7 @@ def _check(*run_dirs: str) -> None:
 def _main(*run_dirs: str) -> int:
     options = flags.FLAGS
     from memattn import files
-    from memattn.evaluation.report import examples, page, runs
-    from memattn.evaluation.stored import evaluation_command
+    from memattn.reports import examples, page, runs
 
     reported = [runs.read(run_dir, options.split, options.set) for run_dir in run_dirs]
     files.make_folder(os.path.dirname(options.output))
@@ -39,7 +38,8 @@ def _main(*run_dirs: str) -> int:
     print(f"{options.output}: {', '.join(run_dirs)}; example translations: {sum(map(len, chosen))}")
     for run in reported:
         if run.evaluated is None:
-            print(f"no evaluation on {options.split}; make one with: {evaluation_command(run.folder, options.split)}")
+            command = runs.evaluation_command(run.folder, options.split)
+            print(f"no evaluation on {options.split}; make one with: {command}")
     return 0
 
 

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from memattn.serving.pair_scorer import PairScorer
     from memattn.serving.translator import Translator
 
-_TRANSLATION_FLAGS = ("nbest", "scores", "alignment", "replace_unknown")
-_RUN_FLAGS = ("set", "average", "score")
+_TRANSLATION_FLAGS = ("nbest", "scores", "alignment")
 
 
 def _check() -> None:
@@ -29,12 +28,8 @@ def _check() -> None:
         raise ConfigError("standard input is closed; give it lines to translate")
     if sys.__stdout__ is None:
         raise ConfigError("standard output is closed; it is where the translations go")
-    if bool(options.run_dir) == bool(options.saved_model):
-        raise ConfigError("--run_dir, --saved_model: give one of them")
     if options.score and (unused := [f"--{name}" for name in _TRANSLATION_FLAGS if options[name].value]):
         raise ConfigError(f"--score: scores given pairs; {', '.join(unused)}: for translations")
-    if options.saved_model and (unused := [f"--{name}" for name in _RUN_FLAGS if options[name].value]):
-        raise ConfigError(f"{', '.join(unused)}: for --run_dir, not for an exported model")
 
 
 def _main() -> int:
@@ -54,24 +49,17 @@ def _main() -> int:
 def _work(options: flags.FlagValues) -> "Translator | PairScorer":
     """Returns the translator or the scorer that the flags ask for."""
     from memattn.runs.trained import load
-    from memattn.serving import saved_model
     from memattn.serving.pair_scorer import PairScorer
-    from memattn.serving.translator import Translator, from_trained
+    from memattn.serving.translator import from_trained
 
-    output = {
-        "scores": options.scores,
-        "alignment": options.alignment,
-        "replace_unknown": options.replace_unknown,
-    }
-    if options.saved_model:
-        return Translator(*saved_model.load(options.saved_model, options.nbest), **output)
     trained = load(options.run_dir, ["decoding.jit_compile=false", *options.set], options.average)
-    return PairScorer(trained) if options.score else from_trained(trained, n_best=options.nbest, **output)
+    if options.score:
+        return PairScorer(trained)
+    return from_trained(trained, n_best=options.nbest, scores=options.scores, alignment=options.alignment)
 
 
 def main() -> None:
-    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn-train; several form an ensemble.")
-    flags.DEFINE_string("saved_model", None, "Folder of memattn-export, in place of a run folder.")
+    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn-train; several form an ensemble.", required=True)
     flags.DEFINE_multi_string("set", [], "Override of a key, such as decoding.beam_size=5; repeatable.")
     flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
     meaning = "Number of translations of each line; if above 1, each follows the number of its line."
@@ -83,7 +71,6 @@ def main() -> None:
         ["hard", "soft"],
         "Print word alignments after each translation (hard), or JSON with the weights of all source tokens (soft).",
     )
-    flags.DEFINE_boolean("replace_unknown", False, "Replace unknown tokens by the source token of largest weight.")
     flags.DEFINE_boolean("score", False, "Print log-probabilities of pairs: lines of source, tab, target.")
     cli.run(_main, tensorflow=True, check=_check)
 

@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from absl import flags
+from benchmarks.tables import pivot, system_lines
 from benchmarks.tokens import MEASURE
 
 from memattn import config as configs
 from memattn import files, reading
 from memattn.errors import RunError
 from memattn.evaluation import formatting, styles
+from memattn.evaluation.stored import ALIGNMENTS, folder_of
 
 if TYPE_CHECKING:
     from memattn.sweeps.results import Run
@@ -92,14 +94,14 @@ def _time(names: list[str], folder: str) -> list[dict[str, str]]:
 
 def _quality(runs: dict[str, "Run"]) -> list[dict[str, str]]:
     """Returns a row for each model: how well it copies, and after how many training steps."""
-    from studies.runs import LEARNED
+    from studies.runs import LEARNED, steps_to
 
     return [
         {
             "model": name,
             "BLEU": f"{run.result.scores['bleu']:.1f}",
             "exact match, %": f"{run.result.scores['exact_match']:.1f}",
-            f"training steps to {LEARNED} BLEU": str(run.steps_to(LEARNED) or "not reached"),
+            f"training steps to {LEARNED} BLEU": str(steps_to(run) or "not reached"),
         }
         for name, run in runs.items()
     ]
@@ -108,12 +110,11 @@ def _quality(runs: dict[str, "Run"]) -> list[dict[str, str]]:
 def _speed(times: list[dict[str, str]]) -> list[dict[str, str]]:
     """Returns a row for each model: its time for one token, for each length of the source."""
     rows = [{"model": row["system"], "S": f"S = {int(row['L']):,}", "time": row[MEASURE]} for row in times]
-    return formatting.pivot(rows, "model", "S", "time")
+    return pivot(rows, "model", "S", "time")
 
 
 def _draw(runs: dict[str, "Run"], times: list[dict[str, str]], folder: str) -> None:
     """Draws learning curves on the left, and the time of a token against the source's length on the right."""
-    from benchmarks.tables import system_lines
     from matplotlib.figure import Figure
     from studies.plots import draw_lines, label_ends
 
@@ -139,7 +140,7 @@ def _copy_slots(runs: dict[str, "Run"], folder: str) -> bool:
     Returns whether there is one: evaluation draws none if all outputs of the model are empty.
     """
     run = next(run for run in runs.values() if styles.attention(run.config)["name"] == "windowed_memory")
-    alignments = glob.glob(os.path.join(glob.escape(run.folder), "alignments", "*.png"))
+    alignments = glob.glob(os.path.join(glob.escape(folder_of(run.folder, "valid")), ALIGNMENTS, "*.png"))
     if alignments:
         shutil.copy(alignments[0], os.path.join(folder, "slots.png"))
     return bool(alignments)

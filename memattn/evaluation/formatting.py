@@ -1,23 +1,11 @@
 """Formats ranges, times and tables as text."""
 
-import re
 from collections.abc import Sequence
-from typing import Any
-
-_NUMBER = r"-?[\d.]+(?:e[+-]\d+)?"
 
 
 def extent(values: Sequence[float], form: str) -> str:
     """Returns the least and the greatest value as text, such as 1.50-2.25 in the format ".2f"."""
     return f"{min(values):{form}}-{max(values):{form}}"
-
-
-def ends(extent: str) -> tuple[float, float]:
-    """Returns the least and the greatest value of an `extent`."""
-    least = re.match(_NUMBER, extent)
-    if not least:
-        raise ValueError(f"{extent!r} is no range")
-    return float(least[0]), float(extent[least.end() + 1 :])
 
 
 def clock(seconds: float) -> str:
@@ -36,11 +24,3 @@ def markdown(rows: list[dict]) -> str:
     lines = ["| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in cells]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     return "\n".join(lines) + "\n"
-
-
-def pivot(rows: list[dict], index: str, columns: str, value: str) -> list[dict]:
-    """Returns a table with a row for each value of `index`, a column for each of `columns`, and `value` as entries."""
-    table: dict[Any, dict] = {}
-    for row in rows:
-        table.setdefault(row[index], {index: row[index]})[row[columns]] = row[value]
-    return list(table.values())

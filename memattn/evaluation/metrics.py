@@ -21,8 +21,7 @@ from memattn.data.trees import are_trees, spans
 from memattn.data.vocabulary import split_words
 from memattn.errors import ConfigError, DataError, abbreviated
 
-LARGEST = 1e15  # bound on the numbers of a result.json
-_LARGEST_LOSS = LARGEST / 10  # written in place of an infinite loss or perplexity
+_LARGEST_LOSS = 1e14  # written in place of an infinite loss or perplexity
 
 
 class Score(NamedTuple):

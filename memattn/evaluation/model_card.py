@@ -10,7 +10,6 @@ from memattn import config as configs
 from memattn.evaluation.metrics import METRICS
 from memattn.evaluation.result import Result
 from memattn.runs.run_folder import is_best, run_of
-from memattn.serving.saved_model import NOT_EXPORTED
 
 FILE = "model_card.md"
 _DECODERS = {"lstm": "LSTM", "gru": "GRU", "rnnsearch": "RNNsearch"}
@@ -35,7 +34,7 @@ def model_card(result: Result) -> str:
         _bullets(_scores_and_times(result)),
         f"Search: {search(result)}.",
         "## Use",
-        _commands(result, run_dirs),
+        _command(result, run_dirs),
         "## Conditions",
         _bullets(conditions(result) | {"command": f"`{result.command}`"}),
         "## Every setting",
@@ -113,27 +112,15 @@ def search(result: Result) -> str:
     )
 
 
-def _commands(result: Result, run_dirs: list[str]) -> str:
-    """Returns commands that decode with the weights and the search of the result."""
-    weights = [f"--run_dir {shlex.quote(run_dir)}" for run_dir in run_dirs]
+def _command(result: Result, run_dirs: list[str]) -> str:
+    """Returns the command that decodes with the weights and the search of the result."""
+    flags = [f"--run_dir {shlex.quote(run_dir)}" for run_dir in run_dirs]
     if not is_best(result.checkpoints[0]):
-        weights.append(f"--average {len(result.checkpoints) // len(run_dirs)}")
-    translate = [*weights, *(f"--set {shlex.quote(override)}" for override in result.overrides)]
-    decoding = result.config["decoding"]
-    changes = {f"decoding.{key}": "null" for key in NOT_EXPORTED if decoding[key] is not None}
-    if decoding["n_best"] > decoding["beam_size"]:  # which only sampling allows
-        changes["decoding.n_best"] = "1"
-    exportable = [override for override in result.overrides if not override.startswith(tuple(changes))]
-    exportable += [f"{key}={value}" for key, value in changes.items()]
-    export = [*weights, *(f"--set {shlex.quote(override)}" for override in exportable)]
+        flags.append(f"--average {len(result.checkpoints) // len(run_dirs)}")
+    flags += [f"--set {shlex.quote(override)}" for override in result.overrides]
     if result.config["data"]["source"] != "tokens":
-        return f"```\nmemattn-eval {' '.join(translate)} --set data.folder=FOLDER --split SPLIT\n```"
-    if result.config["model"]["kind"] != "seq2seq" and not decoding["memory_ratio"]:
-        export.append("--set decoding.memory_ratio=1.2")  # an exported model has one memory length
-    return (
-        f"```\nmemattn-translate {' '.join(translate)} < source.txt > translations.txt\n"
-        f"memattn-export {' '.join(export)} --output exported    # a SavedModel, without memattn\n```"
-    )
+        return f"```\nmemattn-eval {' '.join(flags)} --set data.folder=FOLDER --split SPLIT\n```"
+    return f"```\nmemattn-translate {' '.join(flags)} < source.txt > translations.txt\n```"
 
 
 def conditions(result: Result) -> dict[str, str]:

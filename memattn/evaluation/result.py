@@ -1,18 +1,12 @@
 """The result of an evaluation, as an object and as result.json."""
 
 import dataclasses
-import functools
-import types
-import typing
 from collections.abc import Mapping
 from typing import Any
 
 from memattn import reading
-from memattn.errors import DataError, abbreviated
 from memattn.evaluation import formatting
-from memattn.evaluation.metrics import LARGEST, METRICS
-
-_IN_ALL_VERSIONS = ("bleu", "exact_match")  # scores in the result.json of every version
+from memattn.evaluation.metrics import METRICS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,52 +75,26 @@ class Result:
             scores[name] = score
             if name in self.signatures:
                 scores[f"{name}_signature"] = self.signatures[name]
-        return {**scores, **{name: getattr(self, name) for name in _types_by_field()}}
+        return {**scores, **{name: getattr(self, name) for name in _stored_fields()}}
 
     @classmethod
-    def from_json(cls, content: Any) -> "Result":
-        """Makes a result from the content of a result.json.
+    def from_json(cls, content: Mapping[str, Any]) -> "Result":
+        """Makes a result from the content of a result.json; scores and fields that older versions lack may be missing.
 
-        Raises ValueError if it is damaged, or if a field is missing that has no default.
+        Raises TypeError if another field is missing.
         """
-        reading.check_types(content, {})
-        fields = dataclasses.fields(cls)
-        optional = {field.name for field in fields if field.default_factory is list or field.default == ""}
-        stored = {name: types for name, types in _types_by_field().items() if name in content or name not in optional}
-        metrics = [name for name in METRICS if name in content or name in _IN_ALL_VERSIONS]
-        reading.check_types(content, stored | dict.fromkeys(metrics, (float,)))
-        for name in (*stored, *metrics):
-            is_number = isinstance(content[name], (int, float))
-            if is_number and not abs(content[name]) < LARGEST:  # refuses NaN, too
-                raise ValueError(f"{name}: {abbreviated(content[name])} cannot be")
-        signatures = [f"{name}_signature" for name in metrics if f"{name}_signature" in content]
-        reading.check_types(content, dict.fromkeys(signatures, str))
-        if not all(isinstance(each, str) for name in ("checkpoints", "overrides") for each in content.get(name, [])):
-            raise ValueError("checkpoints, overrides: expected lists of text")
         return cls(
-            scores={name: float(content[name]) for name in metrics},
-            signatures={name: content[key] for name in metrics if (key := f"{name}_signature") in content},
-            **{name: content[name] for name in stored},
+            scores={name: content[name] for name in METRICS if name in content},
+            signatures={name: content[key] for name in METRICS if (key := f"{name}_signature") in content},
+            **{name: content[name] for name in _stored_fields() if name in content},
         )
 
     @classmethod
     def read(cls, path: str) -> "Result":
-        """Reads a result.json. Raises DataError, OSError."""
-        content = reading.json_file(path)
-        try:
-            return cls.from_json(content)
-        except ValueError as error:
-            raise DataError(f"{path}: {error}") from error
+        """Reads a result.json. Raises OSError, and ValueError or TypeError if it is damaged."""
+        return cls.from_json(reading.json_file(path))
 
 
-@functools.cache
-def _types_by_field() -> dict[str, tuple[type, ...]]:
-    """Returns the types that each field of a result may have, except for the scores and their signatures."""
-    hints = typing.get_type_hints(Result)
-    return {name: _types(hint) for name, hint in hints.items() if name not in ("scores", "signatures")}
-
-
-def _types(hint: Any) -> tuple[type, ...]:
-    """Returns the types of a union, or the single type; `list` for `list[str]`."""
-    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    return tuple(typing.get_origin(option) or option for option in options)
+def _stored_fields() -> list[str]:
+    """Returns the fields of a result that result.json has under their own names."""
+    return [field.name for field in dataclasses.fields(Result) if field.name not in ("scores", "signatures")]

@@ -3,6 +3,8 @@
 import dataclasses
 import os
 
+import numpy as np
+
 from memattn.data import corpus
 from memattn.data import tokenizer as tokenizers
 from memattn.data.sentences import Sentences, Sources
@@ -10,7 +12,6 @@ from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import Tokenizer, without_line_breaks
 from memattn.data.vocabulary import Vocabulary, split_words
 from memattn.errors import ConfigError, DataError
-from memattn.evaluation.stored import file_name
 from memattn.runs.trained import Trained
 
 
@@ -19,7 +20,7 @@ class TestSet:
     """Sources to decode, and their references.
 
     Attributes:
-      name: name of the split, or of the file with the sources.
+      name: name of the split, or path of the file with the sources.
       source: the sources.
       target: ids of the references, for the loss.
       references: words divided by spaces, BPE undone; each without tabs or ends of lines.
@@ -75,9 +76,15 @@ def read_files(trained: Trained, source: str, target: str) -> TestSet:
     source_tokens = [trained.tokenizer.encode(line, "source") for line in source_lines]
     target_tokens = [trained.tokenizer.encode(line, "target") for line in target_lines]
     return TestSet(
-        name=file_name(source),
+        name=source,
         source=Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in source_tokens]),
         target=Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in target_tokens]),
         references=[without_line_breaks(trained.tokenizer.decode(tokens)) for tokens in target_tokens],
         detokenized_references=[without_line_breaks(trained.tokenizer.reference(line)) for line in target_lines],
     )
+
+
+def length_ranges(lengths: np.ndarray, number: int) -> list[tuple[int, int]]:
+    """Returns the least and the greatest length of up to `number` groups with about equally many members."""
+    ends = np.unique(np.quantile(lengths, np.arange(1, number + 1) / number, method="lower"))
+    return list(zip([lengths.min(), *(ends[:-1] + 1)], ends, strict=True))

@@ -55,8 +55,6 @@ class Searcher:
     Raises ConfigError for a coverage penalty without attention.
     """
 
-    max_source_length = None  # sources may have any length, unlike those of an exported search
-
     def __init__(self, model: DecodingModel, config: DecodingConfig, lexicon: Lexicon | None = None):
         if config.coverage_penalty and not aligns(model):
             raise ConfigError("decoding.coverage_penalty: needs a model with attention")

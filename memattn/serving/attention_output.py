@@ -1,14 +1,9 @@
-"""Word alignments, and replacements of unknown tokens, from the attention weights of a translation."""
+"""Word alignments, from the attention weights of a translation."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-
-from memattn.data.bpe import SEPARATOR
-from memattn.data.vocabulary import SPECIAL_TOKENS, UNK
-
-UNKNOWN = SPECIAL_TOKENS[UNK]
 
 
 class Part(NamedTuple):
@@ -57,32 +52,3 @@ def word_alignment(parts: list[Part], word_numbers: Callable[[list[str]], list[i
 def _membership(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Returns a matrix [tokens, words] with 1 where a token belongs to a word; the words' numbers are consecutive."""
     return (words[:, None] == np.arange(words[0], words[-1] + 1)).astype(dtype)
-
-
-def replace_unknown(part: Part, word_numbers: Callable[[list[str]], list[int]]) -> list[str]:
-    """Returns the target tokens; an unknown one becomes the source token with the largest weight.
-
-    A source token ends with SEPARATOR if its word continues. In the target, it loses that mark unless the same word
-    continues there.
-
-    Args:
-      part: a piece with its translation.
-      word_numbers: a function of tokens, which returns the number of each token's word.
-    """
-    source, target, weights = part
-    if not source:
-        return target
-    numbers, attended = word_numbers(source), weights.argmax(1)
-    results = []
-    for i, (token, place) in enumerate(zip(target, attended, strict=True)):
-        if token != UNKNOWN:
-            results.append(token)
-            continue
-        following = target[i + 1] if i + 1 < len(target) else None
-        continues = place + 1 < len(source) and numbers[place + 1] == numbers[place]
-        if following == UNKNOWN:
-            continues &= numbers[attended[i + 1]] == numbers[place] and attended[i + 1] > place
-        else:
-            continues &= following == source[min(place + 1, len(source) - 1)]
-        results.append(source[place] if continues else source[place].removesuffix(SEPARATOR))
-    return results

@@ -1,36 +1,29 @@
-"""Exports a trained model with its search as TensorFlow's SavedModel, which runs without memattn, and loads it."""
+"""Exports a trained model with its search as TensorFlow's SavedModel, which runs without memattn."""
 
-import contextlib
-import dataclasses
 import functools
 import json
 import os
 import shutil
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
-import numpy as np
 import tensorflow as tf
 
 from memattn import config as configs
-from memattn import files, reading, xla
-from memattn.config import DecodingConfig, schema
-from memattn.data import tokenizer as tokenizers
-from memattn.data.corpus import VOCABULARY, read_vocabulary
-from memattn.data.tokenizer import Tokenizer
-from memattn.data.vocabulary import EOS, PAD, UNK, Vocabulary
-from memattn.errors import ConfigError, DataError, RunError, reason
-from memattn.models.interface import aligns
-from memattn.runs import checkpoints, provenance
+from memattn import files, xla
+from memattn.data.corpus import VOCABULARY
+from memattn.data.vocabulary import EOS, PAD, UNK
+from memattn.errors import ConfigError
+from memattn.models.interface import AligningModel
+from memattn.runs import provenance
 from memattn.runs.checkpoints import tensorflow_variable
 from memattn.runs.trained import Trained
 from memattn.search.beam_search import Hypotheses
 from memattn.search.searcher import Searcher
 
 EXTRA, FACTS = "assets.extra", "export.json"
-_FACTS_TYPES = {"sha256": dict, "config": dict, "has_alignments": bool, "max_source_length": int}
 _NO_TOKEN = ""  # pads tensors of tokens
-NOT_EXPORTED = {"lexicon": "vocabulary selection", "sample": "sampling"}  # keys of `decoding`: an export has neither
+_NOT_EXPORTED = {"lexicon": "vocabulary selection", "sample": "sampling"}  # keys of `decoding`: an export has neither
 
 
 def export(trained: Trained, folder: str, max_source_length: int | None = None) -> int:
@@ -45,7 +38,7 @@ def export(trained: Trained, folder: str, max_source_length: int | None = None) 
     Returns the most tokens of a source. Raises ConfigError, OSError.
     """
     trained.check_reads_text("memattn-export")
-    for key, option in NOT_EXPORTED.items():
+    for key, option in _NOT_EXPORTED.items():
         if getattr(trained.config.decoding, key):
             raise ConfigError(f"decoding.{key}: {option} is not exported; --set decoding.{key}=null")
     if trained.config.model.has_memory_length and not trained.config.decoding.memory_ratio:
@@ -77,18 +70,15 @@ def _padded_widths(longest: int) -> list[int]:
 
 
 def _write_extra(trained: Trained, longest: int, folder: str) -> None:
-    """Writes the files beside the model that `load` needs: vocabulary, tokenizer, facts."""
+    """Writes the files beside the model that say what its tokens are, and how it was made."""
     os.makedirs(folder)
-    texts = {VOCABULARY: str(trained.vocabulary), **trained.tokenizer.files()}
-    for name, content in texts.items():
+    for name, content in {VOCABULARY: str(trained.vocabulary), **trained.tokenizer.files()}.items():
         files.write(os.path.join(folder, name), content)
     facts = {
         "max_source_length": longest,
-        "has_alignments": trained.model.has_alignments,
         "checkpoints": trained.checkpoints,
         **provenance.conditions(),
         "config": configs.to_dict(trained.config),
-        "sha256": {name: files.checksum(os.path.join(folder, name)) for name in texts},
     }
     files.write(os.path.join(folder, FACTS), json.dumps(facts, indent=2) + "\n")
 
@@ -149,9 +139,7 @@ class _Module(tf.Module):
 
     def _align(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns weights of source positions [B, T, S] at each step of target ids [B, T], for source ids [B, S]."""
-        if not aligns(self._model):
-            raise TypeError("the model weighs no source positions")
-        return {"alignments": self._model.alignments(source, target)}
+        return {"alignments": cast(AligningModel, self._model).alignments(source, target)}
 
     def _translate(self, source: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns hypotheses of source tokens [B, S], as tokens."""
@@ -187,85 +175,3 @@ class _Module(tf.Module):
 def _leading(present: tf.Tensor) -> tf.Tensor:
     """Returns bool [B, S]: true before the first position of each row at which `present` [B, S] is false."""
     return tf.cast(tf.math.cumprod(tf.cast(present, tf.int32), 1), tf.bool)
-
-
-class SavedSearcher:
-    """The search of a SavedModel, in place of a `Searcher`.
-
-    Args:
-      model: the model as TensorFlow loads it.
-      facts: content of the export's file FACTS.
-      config: config of the search; its `n_best` is at most that of the export.
-
-    Attributes:
-      config: the config.
-      has_alignments: whether the model weighs source positions.
-      max_source_length: most tokens of a source.
-    """
-
-    def __init__(self, model: Any, facts: dict, config: DecodingConfig):
-        self._model, self.config, self.has_alignments = model, config, facts["has_alignments"]
-        longest = facts["max_source_length"]
-        self.max_source_length: int = min(longest, config.max_source_length or longest)
-
-    def __call__(self, source: np.ndarray, numbers: np.ndarray | None = None) -> Hypotheses:
-        """Returns the n best hypotheses of source ids [B, S]."""
-        del numbers
-        results = self._run("search", source=source)
-        return Hypotheses(**{name: values[:, : self.config.n_best] for name, values in results.items()})
-
-    def align(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Returns weights of source positions [B, T, S] at each step of target ids [B, T], for source ids [B, S]."""
-        return self._run("align", source=source, target=target)["alignments"]
-
-    def _run(self, signature: str, **arguments: np.ndarray) -> dict[str, np.ndarray]:
-        tensors = {name: tf.constant(ids, tf.int32) for name, ids in arguments.items()}
-        return {name: tensor.numpy() for name, tensor in self._model.signatures[signature](**tensors).items()}
-
-
-def load(folder: str, n_best: int | None = None) -> tuple[SavedSearcher, Tokenizer, Vocabulary]:
-    """Loads what `export` wrote.
-
-    Args:
-      folder: the folder of the SavedModel.
-      n_best: number of hypotheses, by default as many as were exported.
-
-    Returns the search, the tokenizer and the vocabulary. Raises ConfigError, RunError, DataError.
-    """
-    if not os.path.isdir(folder):
-        raise ConfigError(f"{folder}: not a folder; give the --output of memattn-export")
-    extra = os.path.join(folder, EXTRA)
-    facts = _read_facts(folder, extra)
-    # Of the config, only this section counts: the model's own may name a mechanism that this machine lacks.
-    config = schema.build(DecodingConfig, facts["config"].get("decoding"), "decoding", configs.Origin(folder))
-    if n_best and n_best > config.n_best:
-        advice = f"export it again with --set decoding.n_best={n_best}"
-        raise ConfigError(f"--nbest: {n_best} is more than the export's decoding.n_best = {config.n_best}; {advice}")
-    config = dataclasses.replace(config, n_best=n_best or config.n_best)
-    try:
-        for parent, _, names in os.walk(folder):
-            for name in names:
-                reading.check_regular(os.path.join(parent, name))
-        with checkpoints.plain_path(folder) as path:
-            with contextlib.suppress(FileNotFoundError):  # raises if damaged, which `load` would only log
-                tf.saved_model.experimental.read_fingerprint(path)
-            model = tf.saved_model.load(path)
-    except Exception as error:  # TensorFlow raises errors of any type for a truncated file
-        raise RunError(f"{folder}: damaged; export it again: {reason(error)}") from error
-    vocabulary = read_vocabulary(os.path.join(extra, VOCABULARY))
-    return SavedSearcher(model, facts, config), tokenizers.read(extra), vocabulary
-
-
-def _read_facts(folder: str, extra: str) -> dict[str, Any]:
-    """Reads the facts of an export, and checks the files beside them. Raises RunError."""
-    path = os.path.join(extra, FACTS)
-    try:
-        facts = reading.json_file(path, _FACTS_TYPES)
-    except (OSError, DataError) as error:
-        raise RunError(f"{path}: unreadable; {folder} is no export of memattn, or damaged") from error
-    for name, expected in facts["sha256"].items():
-        with contextlib.suppress(OSError):
-            if files.checksum(os.path.join(extra, name)) == expected:
-                continue
-        raise RunError(f"{os.path.join(extra, name)}: missing, or not the file of the export; export it again")
-    return facts

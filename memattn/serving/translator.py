@@ -3,14 +3,13 @@
 import dataclasses
 import json
 import math
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
-from memattn.config import DecodingConfig, check_overrides
+from memattn.config import check_overrides
 from memattn.config.schema import listed
 from memattn.data.batches import streaming_batches
 from memattn.data.sentences import Sentences
@@ -20,30 +19,9 @@ from memattn.errors import ConfigError, DataError
 from memattn.runs.trained import Trained
 from memattn.runs.trained import load as load_trained
 from memattn.search import long_lines
-from memattn.search.beam_search import Hypotheses
 from memattn.search.searcher import Searcher, Translation, translation
-from memattn.serving.attention_output import Part, as_json, replace_unknown, word_alignment
+from memattn.serving.attention_output import Part, as_json, word_alignment
 from memattn.serving.streaming import STDIN, in_order, too_long
-
-
-class LineSearcher(Protocol):
-    """The search that a `Translator` uses: a `Searcher`, or the `SavedSearcher` of an exported model."""
-
-    config: DecodingConfig
-
-    @property
-    def has_alignments(self) -> bool:
-        """Whether the model weighs source positions."""
-
-    @property
-    def max_source_length(self) -> int | None:
-        """Most tokens of a source; None if there is no limit."""
-
-    def __call__(self, source: np.ndarray, numbers: np.ndarray | None = None) -> Hypotheses:
-        """Returns the n best hypotheses of source ids [B, S]; the sentences' `numbers` decide what is sampled."""
-
-    def align(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Returns weights of source positions [B, T, S] at each of target ids [B, T], for source ids [B, S]."""
 
 
 class Translator:
@@ -53,12 +31,11 @@ class Translator:
       searcher: searches with the model.
       tokenizer: tokenizer of the model.
       vocabulary: vocabulary of the model.
-      max_source_length: most tokens of a line; by default the searcher's. `decoding.long_lines` of the searcher's
-        config says what happens to a longer line.
+      max_source_length: most tokens of a line; `decoding.long_lines` of the searcher's config says what happens to a
+        longer line.
       scores: whether to write the score before each translation.
       alignment: "hard" writes word alignments (source-target, numbered from 0) after each translation; "soft" writes
         JSON with the weights of all source tokens instead of the line; None writes neither.
-      replace_unknown: whether to replace unknown tokens by the most attended source token.
 
     Attributes:
       batch_size: number of lines that are translated at a time.
@@ -68,21 +45,19 @@ class Translator:
 
     def __init__(
         self,
-        searcher: LineSearcher,
+        searcher: Searcher,
         tokenizer: Tokenizer,
         vocabulary: Vocabulary,
         *,
-        max_source_length: int | None = None,
+        max_source_length: int,
         scores: bool = False,
         alignment: Literal["hard", "soft"] | None = None,
-        replace_unknown: bool = False,
     ):
-        if (alignment or replace_unknown) and not searcher.has_alignments:
-            raise ConfigError("--alignment, --replace_unknown: a model without attention has no alignments")
+        if alignment and not searcher.has_alignments:
+            raise ConfigError("--alignment: a model without attention has no alignments")
         self._searcher, self._tokenizer, self._vocabulary = searcher, tokenizer, vocabulary
-        self._scores, self._alignment, self._replace_unknown = scores, alignment, replace_unknown
-        self._most_tokens = max_source_length or searcher.max_source_length or sys.maxsize
-        self._long_lines = searcher.config.long_lines
+        self._scores, self._alignment = scores, alignment
+        self._most_tokens, self._long_lines = max_source_length, searcher.config.long_lines
         self._has_warned_of_unknown = self._has_warned_of_failure = False
         self.batch_size = searcher.config.batch_size
 
@@ -183,7 +158,7 @@ class Translator:
 
     def _weights(self, pairs: list[tuple[list[str], list[str]]]) -> list[np.ndarray]:
         """Returns attention weights [T, S] of pairs, without the ends of sentence; empty ones where none are needed."""
-        if not (self._alignment or self._replace_unknown):
+        if not self._alignment:
             return [np.zeros([0, 0])] * len(pairs)
         weights = [np.zeros([len(target), len(source)]) for source, target in pairs]
         encode = self._vocabulary.encode
@@ -196,9 +171,6 @@ class Translator:
 
     def _output_line(self, number: int, parts: list[Part], score: float) -> str:
         """Returns the output of line `number` for the parts of one translation."""
-        word_numbers = self._tokenizer.word_numbers
-        if self._replace_unknown:
-            parts = [part._replace(target=replace_unknown(part, word_numbers)) for part in parts]
         words = filter(None, (self._tokenizer.decode(part.target) for part in parts))
         text = self._tokenizer.detokenize(" ".join(words))
         if self._alignment == "soft":
@@ -210,7 +182,7 @@ class Translator:
             fields.append(f"{score:.6f}")
         fields.append(text)
         if self._alignment == "hard":
-            fields.append(word_alignment(parts, word_numbers))
+            fields.append(word_alignment(parts, self._tokenizer.word_numbers))
         return "\t".join(fields)
 
 

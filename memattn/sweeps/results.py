@@ -1,9 +1,7 @@
 """Collects the finished runs of a sweep from their folders."""
 
 import contextlib
-import csv
 import os
-import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -12,7 +10,7 @@ from memattn import reading
 from memattn.config import Config
 from memattn.errors import RunError
 from memattn.evaluation.result import Result
-from memattn.evaluation.stored import RESULT
+from memattn.evaluation.stored import RESULT, folder_of
 from memattn.runs import checkpoints
 from memattn.runs.run_folder import BEST, CHECKPOINTS, VALIDATIONS
 from memattn.sweeps.expand import changes, expand
@@ -38,18 +36,9 @@ class Run(NamedTuple):
     validations: list[dict[str, str]]
     changes: Mapping[str, Any] = {}
 
-    @property
-    def curve(self) -> list[tuple[int, float]]:
-        """Training steps, each with the validation BLEU after it."""
-        return self.curve_of("bleu")
-
-    def curve_of(self, metric: str) -> list[tuple[int, float]]:
+    def curve(self, metric: str = "bleu") -> list[tuple[int, float]]:
         """Returns training steps, each with the validation score after it."""
         return [(int(row["step"]), float(row[metric])) for row in self.validations]
-
-    def steps_to(self, bleu: float) -> int | None:
-        """Returns the first step whose validation BLEU is at least `bleu`; None if no validation reached it."""
-        return next((step for step, validation_bleu in self.curve if validation_bleu >= bleu), None)
 
 
 def finished(config: Config, sweep_dir: str, split: str, average: int | None = None) -> list[Run]:
@@ -59,28 +48,20 @@ def finished(config: Config, sweep_dir: str, split: str, average: int | None = N
         folder = os.path.join(sweep_dir, name)
         result = result_of(folder, run_config, split, average)
         if result is not None:
-            path = os.path.join(folder, VALIDATIONS)
-            if rows := validations(path):
-                runs.append(Run(name, folder, run_config, result, rows, changes_by_name[name]))
-            else:
-                warnings.warn(f"{name}: {path} is damaged; remove {folder} to train it again", stacklevel=2)
+            runs.append(Run(name, folder, run_config, result, validations(folder), changes_by_name[name]))
     return runs
 
 
 def result_of(folder: str, config: Config, split: str, average: int | None) -> Result | None:
     """Returns the result of a run; None if there is none for exactly this config, split and choice of checkpoints."""
     try:
-        result = Result.read(os.path.join(folder, RESULT))
+        result = Result.read(os.path.join(folder_of(folder, split), RESULT))
         stored = configs.from_dict(result.config)  # adds the defaults of keys that are newer than the result
         folders = [os.path.basename(os.path.dirname(path)) for path in result.checkpoints]
     except (OSError, ValueError, TypeError):
         return None
-    fits = (
-        result.split == split
-        and configs.to_dict(stored) == configs.to_dict(config)
-        and folders == ([CHECKPOINTS] * average if average else [BEST])
-    )
-    return result if fits else None
+    is_same = configs.to_dict(stored) == configs.to_dict(config)
+    return result if is_same and folders == ([CHECKPOINTS] * average if average else [BEST]) else None
 
 
 def is_final(folder: str, result: Result) -> bool:
@@ -101,12 +82,7 @@ def is_final(folder: str, result: Result) -> bool:
     return True
 
 
-def validations(path: str) -> list[dict[str, str]]:
-    """Returns the rows of a run's validation.csv; none if the file is missing or damaged."""
-    try:
-        rows = reading.csv_file(path)
-        for row in rows:  # raises where a number is missing
-            int(row["step"]), float(row["bleu"]), float(row["seconds"])
-    except (OSError, ValueError, TypeError, KeyError, csv.Error):
-        return []
-    return rows
+def validations(folder: str) -> list[dict[str, str]]:
+    """Returns the rows of a run's validation.csv; none before the first."""
+    path = os.path.join(folder, VALIDATIONS)
+    return reading.csv_file(path) if os.path.exists(path) else []

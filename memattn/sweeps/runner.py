@@ -17,8 +17,7 @@ from memattn import console, files, processes
 from memattn.config import Config
 from memattn.data import corpus, task_corpus
 from memattn.errors import ConfigError
-from memattn.evaluation.stored import RESULT
-from memattn.runs.run_folder import CONFIG, VALIDATIONS, load_config
+from memattn.runs.run_folder import CONFIG, load_config
 from memattn.sweeps import tables
 from memattn.sweeps.expand import expand
 from memattn.sweeps.overview import Overview
@@ -115,8 +114,7 @@ def run_sweep(
             return command("memattn.train", labels[name], folders[name], arguments, children)
 
         def evaluate(name: str) -> int:
-            arguments = ["--split", split, "--output_dir", folders[name]]
-            arguments += ["--repeats", str(repeats), "--plot", str(plots)]
+            arguments = ["--split", split, "--repeats", str(repeats), "--plot", str(plots)]
             arguments += ["--average", str(average)] if average else []
             return command("memattn.eval", labels[name], folders[name], arguments, children)
 
@@ -127,10 +125,6 @@ def run_sweep(
         reasons |= _failures("evaluation", evaluate, trained, 1, folders, children)
         if len(runs) == len(all_runs):
             done = [run for run in finished(config, sweep_dir, split, average) if run.name not in reasons]
-            with_row = {run.name for run in done}
-            for name in [name for name in runs if name not in with_row | reasons.keys()]:
-                has_result = result_of(folders[name], runs[name], split, average) is not None
-                reasons[name] = f"{VALIDATIONS if has_result else RESULT} is damaged"
             tables.write(config, done, reasons, sweep_dir, title)
         return list(reasons)
 
@@ -165,7 +159,7 @@ def _write_config(run: Config, sweep_dir: str, name: str) -> None:
 
 def _steps_left(run: Config, folder: str) -> int:
     """Returns the number of training steps between the last validation of a run and its end."""
-    rows = validations(os.path.join(folder, VALIDATIONS))
+    rows = validations(folder)
     return max(0, run.training.max_steps - (int(rows[-1]["step"]) if rows else 0))
 
 

@@ -151,7 +151,7 @@ def _settings_in_words(changes: Mapping[str, Any]) -> str:
 
 def curve(name: str, runs: list[Run], metric: str = "bleu") -> plots.Line:
     """Returns the learning curve of runs that differ in seed, as `mean_and_range` joins them."""
-    points = mean_and_range([dict(run.curve_of(metric)) for run in runs])
+    points = mean_and_range([dict(run.curve(metric)) for run in runs])
     return plots.Line(name, styles.attention(runs[0].config), points)
 
 

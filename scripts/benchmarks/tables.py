@@ -15,6 +15,8 @@ from memattn import files
 from memattn.evaluation import formatting
 from memattn.evaluation.plots import Line
 
+_NUMBER = r"-?[\d.]+(?:e[+-]\d+)?"
+
 
 def row(name: str, length: int, result: Measured, results: Mapping[str, Measured]) -> dict[str, Any]:
     """Returns a system's row of the table.
@@ -93,7 +95,7 @@ def system_lines(rows: list[dict], measure: str) -> list[Line]:
     """Returns the column `measure` of a table against the length, with its range, for each system."""
     points: dict[str, dict[int, tuple[float, float, float]]] = {}
     for row in rows:
-        points.setdefault(row["system"], {})[int(row["L"])] = float(row[measure]), *formatting.ends(row["min-max"])
+        points.setdefault(row["system"], {})[int(row["L"])] = float(row[measure]), *ends(row["min-max"])
     return [Line(label, _attention(label), points_of_system) for label, points_of_system in points.items()]
 
 
@@ -101,3 +103,19 @@ def _attention(label: str) -> Mapping[str, Any]:
     """Returns the options of the attention of a system; a label may have the size of the beam after the name."""
     name = re.sub(r", beam \d+$", "", label)
     return (SYSTEMS.get(name) or SYSTEMS[f"memattn: {name}"]).attention
+
+
+def ends(extent: str) -> tuple[float, float]:
+    """Returns the least and the greatest value of an `formatting.extent`."""
+    least = re.match(_NUMBER, extent)
+    if not least:
+        raise ValueError(f"{extent!r} is no range")
+    return float(least[0]), float(extent[least.end() + 1 :])
+
+
+def pivot(rows: list[dict], index: str, columns: str, value: str) -> list[dict]:
+    """Returns a table with a row for each value of `index`, a column for each of `columns`, and `value` as entries."""
+    table: dict[Any, dict] = {}
+    for row in rows:
+        table.setdefault(row[index], {index: row[index]})[row[columns]] = row[value]
+    return list(table.values())

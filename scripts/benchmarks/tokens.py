@@ -49,7 +49,7 @@ def main() -> int:
                     "notes": many.notes,
                 }
             )
-    medians = formatting.markdown(formatting.pivot(rows, "L", "system", MEASURE))
+    medians = formatting.markdown(tables.pivot(rows, "L", "system", MEASURE))
     tables.write(
         rows,
         options,

@@ -13,9 +13,8 @@ from memattn.data.sentences import Sentences
 from memattn.data.tasks import TASKS
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import Comparison
-from memattn.evaluation.report.charts import length_ranges
-from memattn.evaluation.stored import HYPOTHESES, REFERENCES, read_translations
-from memattn.evaluation.test_set import TestSet
+from memattn.evaluation.stored import read_translations
+from memattn.evaluation.test_set import TestSet, length_ranges
 from memattn.runs.trained import Trained
 from memattn.sweeps.results import Run
 
@@ -26,7 +25,7 @@ def bleu_by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
     vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
     sources = corpus.read_corpus(data.path, runs[0].result.split, vocabulary).source
     lengths = sources.lengths() - 1  # without the end of sentence
-    outputs = [read_translations(run.folder, (HYPOTHESES, REFERENCES)) for run in runs]
+    outputs = [read_translations(run.folder, run.result.split) for run in runs]
     quarters = {}
     for start, end in length_ranges(lengths, 4):
         places = np.flatnonzero((start <= lengths) & (lengths <= end))

@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 from benchmarks import plots as benchmark_plots
-from benchmarks.tables import system_lines
+from benchmarks.tables import ends, system_lines
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from memattn import reading
 from memattn.attention.memory import position_encodings
-from memattn.evaluation import formatting, styles
+from memattn.evaluation import styles
 from memattn.evaluation.plots import Line, save
 from memattn.sweeps import tables
 from studies import names, plots
 from studies.britz2017 import printed
 from studies.kaiser2016 import translation
 from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
-from studies.plots import draw_lines, label_ends, learning_curves
+from studies.plots import draw_lines, learning_curves
 from studies.styles import line_styles, mixed
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -54,8 +54,8 @@ def trade_off(path: str) -> None:
     right.minorticks_off()
     right.set_ylabel("BLEU")
     right.set_title("Copying (squares: the paper)", fontsize=11)
-    label_ends(left)
-    label_ends(right)
+    plots.label_ends(left)
+    plots.label_ends(right)
     shorter = [line for line in lines if longest not in line.points]
     draw_lines(right, shorter)  # their names stand at their ends
     for line in shorter:
@@ -82,7 +82,7 @@ def errors_by_position(path: str) -> None:
     draw_lines(axes, lines)
     axes.set_xticks(range(1, 6), ["1-10", "11-20", "21-30", "31-40", "41-50"])
     axes.set(xlim=(0.8, 5), ylim=(0, None), xlabel="positions in the target", ylabel="wrong tokens, %")
-    label_ends(axes)
+    plots.label_ends(axes)
     save(figure, path)
 
 
@@ -95,7 +95,7 @@ def long_sources(path: str) -> None:
     for row in _rows("long_sources/small/table.csv"):
         length, score = int(row["L"]), float(row["exact match %"])
         exact.setdefault(row["model"], {})[length] = (score,) * 3
-        seconds.setdefault(row["model"], {})[length] = float(row["decode s"]), *formatting.ends(row["decode s min-max"])
+        seconds.setdefault(row["model"], {})[length] = float(row["decode s"]), *ends(row["decode s min-max"])
     for axes, points_by_model in ((upper, exact), (lower, seconds)):
         models = {name: names.attention(name) for name in points_by_model}
         draw_lines(axes, [Line(styles.words(models[name]), models[name], points_by_model[name]) for name in models])
@@ -105,8 +105,8 @@ def long_sources(path: str) -> None:
         axes.minorticks_off()
     upper.set(ylim=(0, 102), ylabel="sources without an error, %")
     lower.set(ylim=(0, None), ylabel="seconds to decode 50 sources")
-    label_ends(upper)
-    label_ends(lower)
+    plots.label_ends(upper)
+    plots.label_ends(lower)
     save(figure, path)
 
 
@@ -217,7 +217,7 @@ def curves(path: str, table: str, title: str, memory: dict | None = None) -> Non
     """Draws learning curves from their table; all have the attention `memory`, if given."""
     points: dict[str, dict] = {}
     for row in _rows(table):
-        bleu = float(row["validation BLEU"]), *formatting.ends(row["min-max"])
+        bleu = float(row["validation BLEU"]), *ends(row["min-max"])
         points.setdefault(row["run"], {})[int(row["step"])] = bleu
     models = {name: memory or names.attention(name) for name in points}
     words = {name: name if memory else styles.words(models[name]) for name in points}

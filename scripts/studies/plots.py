@@ -1,4 +1,4 @@
-"""Draws pictures that only studies have."""
+"""Draws what only the pictures of studies and benchmarks have."""
 
 import itertools
 import math

@@ -70,17 +70,22 @@ def task_name(run: Run) -> str:
 
 def valid_bleu(run: Run) -> float:
     """Returns the best validation BLEU during training."""
-    return max(bleu for _, bleu in run.curve)
+    return max(bleu for _, bleu in run.curve())
+
+
+def steps_to(run: Run) -> int | None:
+    """Returns the first step whose validation BLEU shows that a task is learned; None if there is none."""
+    return next((step for step, bleu in run.curve() if bleu >= LEARNED), None)
 
 
 def steps_by_seed(runs: list[Run]) -> str:
     """Returns each run's training steps until a task is learned, as text; "never" for a run that does not learn it."""
-    return ", ".join(str(run.steps_to(LEARNED) or "never") for run in runs)
+    return ", ".join(str(steps_to(run) or "never") for run in runs)
 
 
 def median_steps(runs: list[Run]) -> str:
     """Returns the median over seeds of the training steps until a task is learned; "" if a seed does not learn it."""
-    steps = [step for step in (run.steps_to(LEARNED) for run in runs) if step]
+    steps = [step for step in (steps_to(run) for run in runs) if step]
     return f"{statistics.median(steps):.0f}" if len(steps) == len(runs) else ""
 
 

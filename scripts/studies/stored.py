@@ -18,12 +18,17 @@ from memattn.evaluation.result import Result
 from memattn.evaluation.stored import RESULT
 from memattn.sweeps.expand import changes, expand
 from memattn.sweeps.results import Run
-from studies.britz2017 import windowed
+from studies.britz2017 import tables, windowed
 from studies.kaiser2016 import parsing as trees
 from studies.output import Output
 from studies.runner import KINDS, TARGETS
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def table_1(folder: str) -> None:
+    """Writes Table 1 at the paper's size."""
+    tables.table_1(Output(folder, "cpu"), _runs("table1/cpu", "table1/cpu"))
 
 
 def windowed_memory(folder: str) -> None:
@@ -83,6 +88,7 @@ def write(path: str) -> None:
 
 # Results, by path from the root of the repository: each is made by a call with the path of a folder.
 RESULTS: dict[str, Callable[[str], None]] = {
+    "results/table1/cpu": table_1,
     "results/windowed_memory/cpu": windowed_memory,
     "results/bridge/small": bridge,
     "results/pace/cpu": pace,

@@ -24,7 +24,7 @@ def test_the_page_trains_and_evaluates_as_the_commands_do(tmp_path, monkeypatch)
         rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
     assert names["validations"] == rows
     assert [row["step"] for row in rows] == [3, 6]
-    with open("runs/small/result.json", encoding="utf-8") as file:
+    with open("runs/small/eval/valid/result.json", encoding="utf-8") as file:
         assert names["result"].to_json() == json.load(file)
     assert evaluate("runs/small")["bleu"] == names["result"].scores["bleu"]
 

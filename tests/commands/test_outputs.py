@@ -14,9 +14,9 @@ from memattn import report as report_command
 from memattn.data import lexicon
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import test_set
-from memattn.evaluation.report import examples
-from memattn.evaluation.report import runs as reported_runs
 from memattn.prepare_commands import text
+from memattn.reports import examples
+from memattn.reports import runs as reported_runs
 from memattn.runs import trained
 
 UNWRITABLE = "/proc"  # even for root

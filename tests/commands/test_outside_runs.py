@@ -18,7 +18,7 @@ def test_commands_find_an_outside_mechanism_in_the_working_directory_alone(comma
     ):
         status, _, errors = command(tmp_path, module, "--run_dir", "run", *arguments)
         assert status == 0, errors
-    result = json.loads((tmp_path / "run" / "result.json").read_text(encoding="utf-8"))
+    result = json.loads((tmp_path / "run/eval/valid/result.json").read_text(encoding="utf-8"))
     assert result["config"]["model"]["attention"]["sharpness"] == 0.5
     assert (tmp_path / "exported" / "saved_model.pb").exists()
     status, _, errors = command(tmp_path / "data", "memattn.eval", "--run_dir", "../run", "--split", "valid")

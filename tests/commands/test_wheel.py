@@ -71,7 +71,7 @@ def test_the_wheel_holds_all_modules_the_configs_for_users_and_nothing_else(whee
         names = [name for name in file.namelist() if ".dist-info/" not in name]
     configs = {name.partition("/share/memattn/configs/")[2] for name in names if name.endswith(".yaml")}
     assert configs == {f"{name}.yaml" for name in shipped.names()}
-    page = {f"memattn/evaluation/report/page.{ending}" for ending in ("html", "css", "js")}
+    page = {f"memattn/reports/page.{ending}" for ending in ("html", "css", "js")}
     assert {name for name in names if not name.endswith(".yaml")} == {*map(str, paths), "memattn/py.typed", *page}
     assert wheel.name == f"memattn-{memattn.__version__}-py3-none-any.whl"
 
@@ -133,7 +133,7 @@ def test_an_installed_memattn_prepares_trains_and_evaluates(installed):
     trained = command("memattn-train", "--config=config.yaml", "--run_dir=run", "--strategy=none")
     assert "finished: 6 steps" in trained.stdout
     evaluated = command("memattn-eval", "--run_dir=run", "--repeats=1")
-    assert len(Path(folder / "run" / "hypotheses.txt").read_text(encoding="utf-8").splitlines()) == 20
+    assert len(Path(folder / "run/eval/valid/hypotheses.txt").read_text(encoding="utf-8").splitlines()) == 20
     assert trained.stderr + evaluated.stderr == ""
 
 

@@ -108,8 +108,8 @@ def test_thai_is_learned_and_scored(tmp_path):
     assert printed(run_dir, "--tokenize", "char", "--smooth-method", "none") == f"{result['bleu']:.12f}"
     assert printed(run_dir, "-l", "en-th") == f"{result['sacrebleu']:.12f}"
     assert printed(run_dir, "-l", "en-th", "-m", "chrf") == f"{result['chrf']:.12f}"
-    assert json.loads((run_dir / "result.json").read_text("utf-8"))["chrf"] == result["chrf"] > 25
-    assert read_lines(str(run_dir / "references.txt")) == read_lines(splits["valid"][1])
+    assert json.loads((run_dir / "eval/valid/result.json").read_text("utf-8"))["chrf"] == result["chrf"] > 25
+    assert read_lines(str(run_dir / "eval/valid/references.txt")) == read_lines(splits["valid"][1])
 
     trained = load([str(run_dir)], [], None)
     source = read_lines(splits["valid"][0])[0]

@@ -12,8 +12,7 @@ from memattn.data import tokenizer as tokenizers
 from memattn.data.preparation import chunks
 from memattn.data.preparation.appender import Appender
 from memattn.data.text_files import read_lines
-from memattn.errors import DataError, RunError
-from memattn.serving import saved_model
+from memattn.errors import DataError
 from memattn.sweeps import runner
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -186,13 +185,3 @@ def test_bad_settings_of_a_text_are_refused(name, tmp_path):
     with pytest.raises(DataError) as refused:
         tokenizers.read(str(tmp_path))
     assert str(refused.value) == f"{tmp_path}/{message}"
-
-
-@pytest.mark.parametrize(
-    "facts", [DEEP, '{"sha256": 3, "config": {}, "has_alignments": true, "max_source_length": 1}', "[]"]
-)
-def test_a_damaged_export_is_refused(facts, tmp_path):
-    (tmp_path / "assets.extra").mkdir()
-    (tmp_path / "assets.extra" / "export.json").write_text(facts)
-    with pytest.raises(RunError, match="export.json: unreadable"):
-        saved_model.load(str(tmp_path))

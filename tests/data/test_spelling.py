@@ -179,7 +179,7 @@ def test_a_run_evaluates_translates_and_exports_spelled_text(tiny_config, tmp_pa
     assert train(tiny_config({"data.copy": None, "data.folder": folder}), str(run), NO_STRATEGY) == 0
     assert lines_of(run / "words.txt") == lines_of(f"{folder}/words.txt")
     evaluate(run)
-    assert not any(SPACE in line for line in lines_of(run / "hypotheses.txt"))
+    assert not any(SPACE in line for line in lines_of(run / "eval/valid/hypotheses.txt"))
     trained = load([str(run)], ["decoding.max_source_length=8"], None)
     line = "Haus kaputt Hund Hund"
     with pytest.warns(UserWarning, match="pieces"):
@@ -188,8 +188,7 @@ def test_a_run_evaluates_translates_and_exports_spelled_text(tiny_config, tmp_pa
     assert SPACE not in parts["text"]
     assert sum((piece["source"] for piece in parts["pieces"]), []) == trained.tokenizer.encode(line, "source")
     saved_model.export(trained, str(tmp_path / "exported"), 8)
-    _, tokenizer, _ = saved_model.load(str(tmp_path / "exported"))
-    assert tokenizer.files() == trained.tokenizer.files()
+    assert tokenizers.read(str(tmp_path / "exported" / saved_model.EXTRA)).files() == trained.tokenizer.files()
 
 
 def test_units_without_their_settings_are_reported(tmp_path):

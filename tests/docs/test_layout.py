@@ -11,7 +11,19 @@ from helpers.repository import COMMANDS, ROOT
 from memattn import __version__
 
 # The layers of memattn/, lowest first. A module imports from its layer and from those before it.
-LAYERS = ["attention", "config", "data", "models", "runs", "search", "serving", "evaluation", "training", "sweeps"]
+LAYERS = [
+    "attention",
+    "config",
+    "data",
+    "models",
+    "runs",
+    "search",
+    "serving",
+    "evaluation",
+    "training",
+    "sweeps",
+    "reports",
+]
 EVERYWHERE = {"console", "errors", "files", "keras_parts", "model_rules", "processes", "reading", "resources", "xla"}
 MODULES = sorted((ROOT / "memattn").rglob("*.py"))
 

@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import yaml
+from benchmarks.tables import pivot
 from helpers.repository import ROOT
 from studies import stored
-from studies.britz2017 import printed, tables
-from studies.output import Output
+from studies.britz2017 import printed
 
 import memattn
 from memattn import config
-from memattn.evaluation.formatting import markdown, pivot
+from memattn.evaluation.formatting import markdown
 from memattn.sweeps.expand import expand
-from memattn.sweeps.results import finished
 
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -84,17 +83,6 @@ def test_pages_quote_the_paper_on_all_pairs_of_languages():
     assert f"from {-lowest:.1f} lower in en-de to {highest:.1f} higher in en-cs" in README
     for row in differences:
         assert f"| {' | '.join(f'{difference:+.2f}' for difference in row)} |" in page("docs/results/translation.md")
-
-
-def test_the_table_at_the_papers_size_equals_its_committed_runs(tmp_path):
-    committed = ROOT / "results/table1/cpu"
-    study = config.load(str(ROOT / "configs/studies/table1/cpu.yaml"), [])
-    runs = finished(study, str(committed / "runs"), "valid")
-    output = Output(str(tmp_path), "cpu")
-    tables.table_1(output, runs)
-    assert len(runs) == len(list((committed / "runs").iterdir()))
-    for name in ("table.csv", "bleu.csv", "table.md"):
-        assert (committed / name).read_bytes() == (tmp_path / name).read_bytes()
 
 
 @pytest.mark.slow

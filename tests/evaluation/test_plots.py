@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 from benchmarks import plots as benchmark_plots
+from benchmarks.tables import ends
 from matplotlib import image
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -275,4 +276,4 @@ def test_a_picture_has_the_same_bytes_each_time(tmp_path):
 
 @pytest.mark.parametrize("values", [[9.99, 11.7], [-0.322, 19.9], [-15.3, -1.25], [1.01e3, 1.18e3], [2e-5, 3.5e-5]])
 def test_the_ends_of_a_range_are_read_from_its_text(values):
-    assert formatting.ends(formatting.extent(values, ".3g")) == tuple(values)
+    assert ends(formatting.extent(values, ".3g")) == tuple(values)

@@ -1,4 +1,4 @@
-"""Runs of a tiny config: strategies to train them, their evaluation, and comparison of two runs."""
+"""Runs of a tiny config: strategies to train them, their evaluation, and whether two runs are equal."""
 
 import contextlib
 import csv
@@ -15,6 +15,7 @@ from memattn import config as configs
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import writing
 from memattn.evaluation.result import Result
+from memattn.evaluation.stored import folder_of
 from memattn.evaluation.test_set import read_split
 from memattn.runs import run_folder
 from memattn.runs.trained import load
@@ -68,7 +69,7 @@ def evaluate(run_dir, *overrides, split="valid", plots=0, output_dir=None):
     """Evaluates a split with a run's best checkpoint; returns the content of result.json."""
     trained = load([str(run_dir)], list(overrides), None)
     evaluated = evaluation.evaluate(trained, read_split(trained, split), repeats=1)
-    writing.write(evaluated, trained, str(output_dir or run_dir), num_plots=plots)
+    writing.write(evaluated, trained, str(output_dir or folder_of(run_dir, split)), num_plots=plots)
     return evaluated.result.to_json()
 
 

@@ -188,11 +188,11 @@ def test_a_run_stops_resumes_and_is_evaluated(tiny_config, tmp_path, monkeypatch
     assert_same_run(tmp_path / "uninterrupted", tmp_path / "resumed")
     result = evaluate(tmp_path / "uninterrupted", plots=1)
     assert 1 < result["perplexity"] < 100
-    card = (tmp_path / "uninterrupted" / "model_card.md").read_text("utf-8")
+    card = (tmp_path / "uninterrupted/eval/valid/model_card.md").read_text("utf-8")
     assert "extended, 1 column of 8 maps, 1 cell of kind cgru" in card
     assert "**perplexity**" in card
     assert "Can Active Memory Replace Attention" in card
-    assert not (tmp_path / "uninterrupted" / "alignments").exists()
+    assert not (tmp_path / "uninterrupted/eval/valid/alignments").exists()
     both = load([str(tmp_path / name) for name in ("uninterrupted", "resumed")], [], None)
     source = padded([[4, 5, EOS], [6, EOS]], 4).numpy()
     alone = Searcher(load([str(tmp_path / "uninterrupted")], [], None).model, config.decoding)(source)

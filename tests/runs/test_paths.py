@@ -36,9 +36,8 @@ def test_a_run_trains_evaluates_and_exports_in_a_folder_of_any_name(tiny_config,
     assert evaluate(run_dir, output_dir=folder / "results")["sentences"] == 12
     averaged = load([run_dir], [], 2)
     assert averaged.checkpoints == [f"{run_dir}/checkpoints/step-{step}" for step in (6, 4)]
-    max_source_length = saved_model.export(averaged, str(folder / "export"))
-    searcher, *_ = saved_model.load(str(folder / "export"))
-    assert searcher.max_source_length == max_source_length
+    saved_model.export(averaged, str(folder / "export"))
+    assert (folder / "export" / "saved_model.pb").exists()
 
 
 def test_checkpoints_of_a_folder_whose_name_matches_as_a_pattern_are_not_removed(tmp_path):

@@ -30,7 +30,7 @@ def test_the_demo_sums_up_training_and_times_in_two_tables_and_two_pictures(
     assert speed[1] == {"model": "windowed memory, K = 2", "S = 5": "1.5", "S = 2,000": "2.5"}
     demo._draw(runs, [{**row, "system": "no attention"} for row in times], str(folder))
     assert (folder / "trade_off.png").stat().st_size > 10_000
-    pictures = folder / "windowed_memory-num_slots=2" / "alignments"
+    pictures = folder / "windowed_memory-num_slots=2/eval/valid/alignments"
     shutil.rmtree(pictures, ignore_errors=True)
     assert not demo._copy_slots(runs, str(folder))
     pictures.mkdir()

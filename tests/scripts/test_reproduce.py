@@ -15,8 +15,10 @@ from studies import estimates, names, plots, runner
 from studies.britz2017 import figures, open_questions, printed, tables
 from studies.output import MISSING, Output
 
+from memattn import files
 from memattn.config import Config, CopyConfig, DataConfig, NeuralGPUConfig, Seq2SeqConfig, TrainingConfig
 from memattn.errors import ConfigError, RunError
+from memattn.evaluation.stored import folder_of
 from memattn.sweeps.results import Run
 
 pytestmark = pytest.mark.slow
@@ -464,6 +466,14 @@ def test_the_fewest_slots_are_those_within_half_a_bleu_of_attention(tmp_path):
     ]  # 99.52 and 99.98; 99.95; 99.81; 99.98 and 100
 
 
+def write_translations(run, hypotheses, references):
+    """Writes the texts of a run's evaluation."""
+    folder = folder_of(run.folder, run.result.split)
+    os.makedirs(folder)
+    for name, lines in (("references.txt", references), ("hypotheses.txt", hypotheses)):
+        files.write(f"{folder}/{name}", "".join(f"{line}\n" for line in lines))
+
+
 def test_wrong_tokens_are_counted_by_fifths_of_the_greatest_length(tmp_path):
     runs = [
         run._replace(folder=str(tmp_path / run.name))
@@ -473,9 +483,7 @@ def test_wrong_tokens_are_counted_by_fifths_of_the_greatest_length(tmp_path):
     references = ["1 2 3 4 5 6 7 8", "", "1 2 3"]
     hypotheses = ["1 9 3 4 5", "7", "1 2 8 3"]  # wrong second; three missing; one too many; third wrong, one too many
     for run in runs:
-        (tmp_path / run.name).mkdir()
-        for name, lines in (("references.txt", references), ("hypotheses.txt", hypotheses)):
-            (tmp_path / run.name / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        write_translations(run, hypotheses, references)
     output = Output(str(tmp_path), "small")
     open_questions.errors_by_position(output, runs[::-1])
     rows = rows_of(output)
@@ -504,13 +512,10 @@ def test_bleu_by_length_scores_the_sentences_of_each_range_of_lengths(tmp_path):
     data = DataConfig(folder=str(tmp_path), copy=CopyConfig(max_length=8))
     runs = []
     for name, shortest_wrong in (("none", 5), ("bahdanau", 100)):
-        folder = tmp_path / name
-        folder.mkdir()
         hypotheses = [line.replace("a", "b") if len(line.split()) >= shortest_wrong else line for line in lines]
-        (folder / "references.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        (folder / "hypotheses.txt").write_text("\n".join(hypotheses) + "\n", encoding="utf-8")
         config = Config(data=data, model=Seq2SeqConfig(attention={"name": name}))
-        runs.append(Run(name, str(folder), config, made_up_result(config), [{"step": "1", "bleu": "1.0"}]))
+        runs.append(Run(name, str(tmp_path / name), config, made_up_result(config), [{"step": "1", "bleu": "1.0"}]))
+        write_translations(runs[-1], hypotheses, lines)
     output = Output(str(tmp_path), "small")
     open_questions.bleu_by_length(output, runs, [])
     rows = rows_of(output)

@@ -92,8 +92,8 @@ def test_a_continued_run_has_one_curve():
     second = second._replace(config=dataclasses.replace(second.config, training=training))
     joined = windowed.continued([first, second, apart])
     assert [run.name for run in joined] == [second.name, apart.name]
-    assert joined[0].curve == [(10, 1.0), (20, 96.0), (30, 1.0), (40, 96.0)]
-    assert joined[1].curve == apart.curve
+    assert joined[0].curve() == [(10, 1.0), (20, 96.0), (30, 1.0), (40, 96.0)]
+    assert joined[1].curve() == apart.curve()
 
 
 def test_the_pace_is_the_first_step_at_95_bleu_of_each_seed(tmp_path):

@@ -41,7 +41,7 @@ def test_decoding_a_corpus_warns_of_the_number_of_failed_sentences():
 
 
 def test_translating_lines_warns_of_the_first_that_failed():
-    translator = Translator(Searcher(), WhitespaceTokenizer(), VOCABULARY)
+    translator = Translator(Searcher(), WhitespaceTokenizer(), VOCABULARY, max_source_length=9)
     with pytest.warns(UserWarning, match="^lines:3: the model's outputs are not finite") as caught:
         assert translator.translate(["a b", "", "bad", "b", "bad a"]) == ["a b", "", "", "b", ""]
         assert translator.translate(["bad"]) == [""]
@@ -52,4 +52,5 @@ def test_sentences_with_hypotheses_cause_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         decode(Searcher(), sentences(["a b", "b"]), VOCABULARY, 1)
-        assert Translator(Searcher(), WhitespaceTokenizer(), VOCABULARY).translate(["a", ""]) == ["a", ""]
+        translator = Translator(Searcher(), WhitespaceTokenizer(), VOCABULARY, max_source_length=9)
+        assert translator.translate(["a", ""]) == ["a", ""]

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -18,17 +17,13 @@ from helpers.models import make_model
 from helpers.repository import ROOT
 from helpers.runs import translator
 
-from memattn.data.corpus import VOCABULARY
-from memattn.data.vocabulary import EOS
-from memattn.errors import ConfigError, DataError, RunError
+from memattn.data.vocabulary import BOS, EOS
+from memattn.errors import ConfigError
 from memattn.runs.trained import load
 from memattn.serving import saved_model
 from memattn.serving.saved_model import EXTRA, FACTS
-from memattn.serving.translator import Translator
 
 pytestmark = pytest.mark.slow
-
-STRANGE = ["", "Haus quux Hund.", "   ", "<unk> <s> Haus"]
 
 
 @pytest.fixture(scope="module")
@@ -44,25 +39,36 @@ def exported(runs, tmp_path_factory):
     return exports
 
 
-def assert_same_lines(actual, expected):
-    """Lines of number, score and text, divided by tabs, are equal, scores within rounding."""
-    expected = list(expected)
-    assert expected
-    for line, expected_line in zip(actual, expected, strict=True):
-        number, score, *texts = line.split("\t")
-        expected_number, expected_score, *expected_texts = expected_line.split("\t")
-        assert (number, texts) == (expected_number, expected_texts)
-        np.testing.assert_allclose(float(expected_score), float(score), rtol=1e-3, atol=1e-4)
+def translations(folder, run, lines):
+    """Returns what `translator` writes as JSON, from an export's outputs: each hypothesis of each line, best first."""
+    rows = [run.tokenizer.encode(line, "source") for line in lines]
+    source = tf.ragged.constant(rows).to_tensor()
+    signature = tf.saved_model.load(folder).signatures["translate_and_align"]
+    outputs = {name: tensor.numpy() for name, tensor in signature(source=source).items()}
+    results = []
+    for line, k in np.argwhere(np.isfinite(outputs["scores"])):
+        target = [token.decode() for token in outputs["tokens"][line, k] if token]
+        weights = outputs["alignments"][line, k, : len(target), : len(rows[line])]
+        text = run.tokenizer.detokenize(run.tokenizer.decode(target))
+        results.append({"line": line + 1, "text": text, "source": rows[line], "target": target})
+        results[-1] |= {"score": outputs["scores"][line, k], "weights": weights}
+    return results
+
+
+def assert_same_translations(folder, run, lines):
+    """An export's hypotheses, scores and weights are its run's, within rounding."""
+    exported = translations(folder, run, lines)
+    expected = map(json.loads, translator(run, n_best=run.config.decoding.n_best, alignment="soft")(lines, 1))
+    for result, wanted in zip(exported, expected, strict=True):
+        np.testing.assert_allclose(result.pop("score"), wanted.pop("score"), rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(result.pop("weights"), wanted.pop("weights"), atol=2e-4)
+        assert result == wanted
 
 
 @pytest.mark.filterwarnings("ignore:standard input.*not in the vocabulary")
-@pytest.mark.parametrize(("which", "alignment"), [(0, "hard"), (1, None)])
-def test_an_exported_model_translates_as_its_run(exported, runs, which, alignment):
-    folder, run = exported[which]
-    lines = [*lines_of(runs[1] / "test.en"), *STRANGE]
-    options = {"scores": True, "alignment": alignment, "replace_unknown": bool(alignment)}
-    exported_translator = Translator(*saved_model.load(folder), **options)
-    assert_same_lines(exported_translator(lines, 1), translator(run, n_best=3, **options)(lines, 1))
+@pytest.mark.parametrize("which", [0, 1])
+def test_an_exported_model_translates_as_its_run(exported, runs, which):
+    assert_same_translations(*exported[which], [*lines_of(runs[1] / "test.en"), "Haus quux Hund.", "<unk> <s> Haus"])
 
 
 def test_an_export_from_a_machine_with_a_gpu_does_not_need_a_gpu(runs, tmp_path, monkeypatch):
@@ -80,19 +86,11 @@ def test_a_recurrent_mechanism_is_exported(runs, tmp_path):
     overrides = ["decoding.jit_compile=false", "decoding.max_length=5", "decoding.n_best=3"]
     run = load(runs[0][:1], overrides, None)
     model = make_model("matcha", {}, vocabulary_size=len(run.vocabulary.tokens))
+    never = tf.one_hot(BOS, len(run.vocabulary.tokens), -1e9, 0.0)  # the run's lines leave this token out
+    model.output_layer.bias.assign(never)
     run = dataclasses.replace(run, model=model, models=[model])
     saved_model.export(run, str(tmp_path / "exported"), 20)
-    exported = Translator(*saved_model.load(str(tmp_path / "exported")), scores=True)
-    lines = ["Haus Hund Katze.", "Haus."]
-    assert_same_lines(exported(lines, 1), translator(run, n_best=3, scores=True)(lines, 1))
-
-
-def test_the_best_hypotheses_of_an_export_come_first(exported):
-    lines = ["Haus Hund Katze."]
-    best, three_best = (list(Translator(*saved_model.load(exported[0][0], n))(lines, 7)) for n in (1, 3))
-    assert three_best[0] == f"7\t{best[0]}"
-    with pytest.raises(ConfigError, match="--nbest: 4 .*decoding.n_best = 3"):
-        saved_model.load(exported[0][0], 4)
+    assert_same_translations(str(tmp_path / "exported"), run, ["Haus Hund Katze.", "Haus."])
 
 
 @pytest.mark.long
@@ -149,18 +147,19 @@ def test_signatures_of_tokens_need_no_memattn(exported, tmp_path):
 
 
 def test_results_do_not_depend_on_the_batch_or_its_width(exported):
-    searcher, text, vocabulary = saved_model.load(exported[0][0])
-    ids = vocabulary.encode(text.encode("Haus Hund.", "source"))
+    folder, run = exported[0]
+    search = tf.saved_model.load(folder).signatures["search"]
+    ids = run.vocabulary.encode(run.tokenizer.encode("Haus Hund.", "source"))
     results = []
     for rows, width in ((1, len(ids)), (3, 9), (2, 33)):
         source = np.zeros([rows, width], np.int32)
         source[0, : len(ids)] = ids
-        results.append(searcher(source))
+        results.append({name: tensor.numpy()[0] for name, tensor in search(source=tf.constant(source)).items()})
     alone, *in_batches = results
-    longest = int(alone.lengths[0].max())
+    longest = alone["lengths"].max()
     for in_batch in in_batches:
-        np.testing.assert_array_equal(alone.tokens[0, :, :longest], in_batch.tokens[0, :, :longest])
-        np.testing.assert_allclose(alone.scores[0], in_batch.scores[0], rtol=1e-3)
+        np.testing.assert_array_equal(alone["tokens"][:, :longest], in_batch["tokens"][:, :longest])
+        np.testing.assert_allclose(alone["scores"], in_batch["scores"], rtol=1e-3)
 
 
 @pytest.mark.long
@@ -168,60 +167,16 @@ def test_an_export_repeats_no_ngram(runs, tmp_path):
     run = load(runs[0][1:], ["decoding.no_repeat_ngram_size=1"], None)
     saved_model.export(run, str(tmp_path / "model"), 12)
     lines = ["der der der.", "Haus Haus alt alt"]
-    translations = Translator(*saved_model.load(str(tmp_path / "model")), alignment="soft").translate(lines)
-    expected = translator(run, alignment="soft").translate(lines)
-    for result, wanted in zip(map(json.loads, translations), map(json.loads, expected), strict=True):
-        for name, tolerance in (("score", 1e-5), ("weights", 2e-4)):  # rounded numbers may differ in their last digit
-            np.testing.assert_allclose(result.pop(name), wanted.pop(name), atol=tolerance)
-        assert result == wanted
-        tokens = result["target"]
-        assert len(tokens) == len(set(tokens)) > 1
+    assert_same_translations(str(tmp_path / "model"), run, lines)
+    for result in translations(str(tmp_path / "model"), run, lines):
+        assert len(result["target"]) == len(set(result["target"])) > 1
 
 
 def test_an_ensemble_is_exported(runs, tmp_path):
     both = load(runs[0], [], None)
     assert saved_model.export(both, str(tmp_path / "both"), max_source_length=12) == 12
     lines = [line for line in lines_of(runs[1] / "test.en") if len(both.tokenizer.encode(line, "source")) <= 12]
-    exported = Translator(*saved_model.load(str(tmp_path / "both")))
-    assert list(exported(lines, 1)) == list(translator(both)(lines, 1))
-
-
-@pytest.mark.filterwarnings("ignore:standard input.*not in the vocabulary")
-def test_a_source_that_is_too_long_is_reported_after_earlier_translations(exported):
-    folder, run = exported[0]
-    with open(os.path.join(folder, EXTRA, FACTS), encoding="utf-8") as file:
-        longest = json.load(file)["max_source_length"]
-    assert run.model.max_source_length < longest
-    searcher, *others = saved_model.load(folder, 1)
-    searcher.config = dataclasses.replace(searcher.config, long_lines="refuse")
-    translate = Translator(searcher, *others)
-    lines = translate(["Haus.", "ü" * longest, "ü" * (longest + 1), "Haus."], 7)
-    assert next(lines) == translate.translate(["Haus."])[0]
-    next(lines)
-    with pytest.raises(DataError, match=f"standard input:9: {longest + 1:,} tokens.*{longest:,}"):
-        next(lines)
-
-
-def test_a_source_that_is_too_long_is_split(exported):
-    translate = Translator(*saved_model.load(exported[0][0], 1))
-    longest = translate._most_tokens
-    with pytest.warns(UserWarning, match=r"lines:2: .*\d+ pieces"):
-        first, long, last = translate.translate(["Haus.", "Haus Hund. " * longest, "Haus."])
-    assert first == last == translate.translate(["Haus."])[0]
-    assert len(long.split()) > longest
-
-
-@pytest.mark.long
-def test_an_export_loads_where_the_class_of_its_mechanism_is_missing(exported, tmp_path):
-    folder = tmp_path / "exported"
-    shutil.copytree(exported[0][0], folder)
-    path = folder / EXTRA / FACTS
-    facts = json.loads(path.read_text())
-    facts["config"]["model"]["attention"] = {"name": "a_module_that_is_not_here:Attention"}
-    path.write_text(json.dumps(facts))
-    line = ["Haus Hund Katze."]
-    expected = list(Translator(*saved_model.load(exported[0][0]))(line, 1))
-    assert list(Translator(*saved_model.load(str(folder)))(line, 1)) == expected
+    assert_same_translations(str(tmp_path / "both"), both, lines)
 
 
 @pytest.mark.long
@@ -263,44 +218,6 @@ def test_an_empty_string_or_a_pad_ends_a_source(exported):
     np.testing.assert_array_equal(*signatures["search"](source=ids)["tokens"].numpy())
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["saved_model.pb", "variables/variables.data-00000-of-00001", "variables/variables.index", "fingerprint.pb"],
-)
-def test_a_truncated_model_is_reported_in_one_line(exported, tmp_path, name):
-    damaged = tmp_path / "damaged"
-    shutil.copytree(exported[0][0], damaged)
-    with open(damaged / name, "r+b") as file:
-        file.truncate(os.path.getsize(damaged / name) // 2)
-    with pytest.raises(RunError, match=f"{re.escape(str(damaged))}: damaged") as raised:
-        saved_model.load(str(damaged))
-    assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize("name", ["saved_model.pb", "variables/variables.index", "fingerprint.pb"])
-def test_a_model_with_a_pipe_for_a_file_is_refused(exported, tmp_path, name):
-    damaged = tmp_path / "damaged"
-    shutil.copytree(exported[0][0], damaged)
-    os.remove(damaged / name)
-    os.mkfifo(damaged / name)
-    with pytest.raises(RunError, match=f"{re.escape(str(damaged))}: damaged.*not a regular file"):
-        saved_model.load(str(damaged))
-
-
-def test_an_export_with_changed_files_is_refused(exported, tmp_path):
-    changed = tmp_path / "changed"
-    shutil.copytree(exported[0][0], changed)
-    with open(changed / EXTRA / VOCABULARY, "a", encoding="utf-8") as file:
-        file.write("more\n")
-    with pytest.raises(RunError, match="vocab.txt: missing"):
-        saved_model.load(str(changed))
-    (changed / EXTRA / FACTS).write_text("{}")
-    with pytest.raises(RunError, match="export.json: unreadable"):
-        saved_model.load(str(changed))
-    with pytest.raises(ConfigError, match="nowhere: not a folder"):
-        saved_model.load("nowhere")
-
-
 def test_models_that_cannot_be_exported_are_refused(trained, exported, tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="exists; use another --output"):
         saved_model.export(trained, exported[0][0])
@@ -317,22 +234,24 @@ def test_models_that_cannot_be_exported_are_refused(trained, exported, tmp_path,
     assert not list(tmp_path.iterdir())
 
 
-def test_the_commands_export_and_translate(runs, command, tmp_path):
+def test_the_command_exports(runs, command, tmp_path):
     output = str(tmp_path / "model")
     status, stdout, stderr = command(runs[1], "memattn.export", "--run_dir", "bahdanau", "--output", output)
     assert (status, stderr) == (0, "")
     assert stdout.startswith(f"{output}: takes sources of up to ")
-    process = [sys.executable, "-m", "memattn.translate", "--saved_model", output, "--alignment", "soft"]
-    result = subprocess.run(
-        process, cwd=ROOT, input="Haus.\n\n", capture_output=True, text=True, check=True, timeout=90
-    )
-    first, second = map(json.loads, result.stdout.splitlines())
-    assert first["source"][0] == "Haus"
-    assert np.shape(first["weights"]) == (len(first["target"]), len(first["source"]))
-    assert (second["line"], second["text"], second["weights"]) == (2, "", [])
-    status, _, stderr = command(runs[1], "memattn.translate", "--saved_model", output, "--average", "2")
-    assert status == 2
-    assert "--average: for --run_dir, not for an exported model" in stderr
-    status, _, stderr = command(runs[1], "memattn.translate")
-    assert status == 2
-    assert "--run_dir, --saved_model: give one of them" in stderr
+    facts = json.loads((tmp_path / "model" / EXTRA / FACTS).read_text())
+    assert stdout.endswith(f" {facts['max_source_length']:,} tokens\n")
+
+
+def test_the_program_of_the_page_translates_lines(exported, capsys):
+    """It needs TensorFlow, sacremoses and subword-nmt, not memattn."""
+    folder, run = exported[0]
+    page = (ROOT / "docs/guides/export.md").read_text(encoding="utf-8")
+    program = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
+    assert "memattn" not in program
+    changes = {'"exported/m30k"': repr(folder), '"Two dogs are playing."': '"Haus Hund Katze."', '"A man."': '"alt."'}
+    for text, replacement in changes.items():
+        assert text in program
+        program = program.replace(text, replacement)
+    exec(program, {})
+    assert capsys.readouterr().out.splitlines() == translator(run).translate(["Haus Hund Katze.", "alt."])

@@ -1,4 +1,4 @@
-"""Translation of text: files, standard input, n-best lists, alignments, unknown words, ensembles, scores of pairs."""
+"""Translation of text: files, standard input, n-best lists, alignments, ensembles, scores of pairs."""
 
 import dataclasses
 import json
@@ -29,14 +29,13 @@ from memattn.errors import ConfigError, DataError
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import metrics, writing
 from memattn.evaluation.metrics import Comparison
-from memattn.evaluation.stored import default_folder
 from memattn.evaluation.test_set import read_files
 from memattn.models.ensemble import Ensemble
 from memattn.runs.trained import load
 from memattn.search import long_lines
 from memattn.search.scorer import Scorer
 from memattn.search.searcher import Searcher, Translation, decode
-from memattn.serving.attention_output import Part, replace_unknown, word_alignment
+from memattn.serving.attention_output import Part, word_alignment
 from memattn.serving.pair_scorer import PairScorer
 from memattn.serving.streaming import available_lines
 from memattn.training.trainer import train
@@ -105,32 +104,12 @@ def test_odd_white_space_breaks_neither_lines_nor_columns(trained, tmp_path, mon
 
 
 @pytest.mark.long
-def test_evaluating_another_split_leaves_the_result_of_the_run(runs, command):
-    def evaluated(*flags):
-        status, out, _ = command(runs[1], "memattn.eval", "--run_dir", "memory", "--repeats", "1", *flags)
+def test_each_split_and_file_has_a_folder_of_results(runs, command):
+    flags_of = {"valid": [], "test": ["--split=test"], "test.en": ["--source=./test.en", "--target=test.de"]}
+    for folder, flags in flags_of.items():
+        status, out, _ = command(runs[1], "memattn.eval", "--run_dir=memory", "--repeats=1", *flags)
         assert status == 0
-        return re.search("^written to (.*): result.json", out, re.MULTILINE)[1]
-
-    memory = runs[1] / "memory"
-
-    def files():
-        return {path: path.read_bytes() for path in memory.glob("*.*") if path.is_file()}
-
-    before = files()
-    assert evaluated("--split", "test") == "memory/eval/test"
-    assert evaluated("--source", "test.en", "--target", "test.de") == "memory/eval/test.en"
-    assert files() == before
-    assert evaluated("--split", "test", "--output_dir", "memory") == "memory"  # as a sweep does
-    before = files()
-    assert evaluated() == "memory/eval/valid"
-    assert files() == before
-    with pytest.raises(ConfigError, match=r"^other/test\.en: .*eval/test\.en holds .*--output_dir"):
-        default_folder(str(memory), "other/test.en")
-    for content in ("{", "[]", "{}"):
-        (memory / "result.json").write_text(content)
-        assert default_folder(str(memory), "valid") == str(memory)
-    (memory / "result.json").unlink()
-    assert evaluated() == evaluated("--split", "valid") == "memory"
+        assert re.search("^written to (.*): result.json", out, re.MULTILINE)[1] == f"memory/eval/{folder}"
 
 
 def test_files_of_an_earlier_evaluation_are_removed(trained, runs, tmp_path):
@@ -240,50 +219,9 @@ def test_a_target_word_ends_with_its_piece_and_a_source_word_may_continue():
     assert word_alignment(parts, bpe.word_numbers) == "0-0 1-1"
 
 
-UNK = "<unk>"
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "attended", "expected"),
-    [
-        ("Ł@@ Ő@@ Ś@@ Ţ", [UNK, UNK, "Ś@@", UNK], [0, 1, 2, 3], "ŁŐŚŢ"),
-        ("old Ā@@ Ă house", ["old", UNK, UNK, "old"], [0, 1, 2, 0], "old ĀĂ old"),
-        (
-            "便@@ 说@@ 一@@ 个",
-            [UNK, "said", "the"],
-            [0, 1, 2],
-            "便 said the",
-        ),  # without blanks, BPE splits a sentence as a word
-        ("Zy@@ klop geht", ["x", UNK, UNK], [0, 1, 2], "x klop geht"),
-        ("Zy@@ klop geht", [UNK, "klop", "x"], [0, 1, 2], "Zyklop x"),
-        ("Ā@@ Ă", [UNK, UNK], [0, 0], "Ā Ā"),
-        ("Ā@@ Ă", [UNK, UNK], [1, 0], "Ă Ā"),
-        ("old Ā", [UNK], [1], "Ā"),
-    ],
-)
-def test_unknown_tokens_are_replaced_by_the_most_attended_source_token(trained, source, target, attended, expected):
-    source = source.split()
-    part = Part(source, target, np.eye(len(source))[attended])
-    assert trained.tokenizer.decode(replace_unknown(part, trained.tokenizer.word_numbers)) == expected
-    assert replace_unknown(Part([], [UNK], np.zeros([1, 0])), trained.tokenizer.word_numbers) == [UNK]
-
-
-def test_alignments_are_of_the_tokens_that_replace_unknown_ones(trained):
-    """Two unknown tokens that become parts of one word are one word of the alignment, as of the text."""
-    part = Part(["Ł@@", "Ő", "Haus"], [UNK, UNK, "Haus"], np.eye(3))
-    outputs = {
-        alignment: translator(trained, alignment=alignment, replace_unknown=True)._output_line(1, [part], 0.0)
-        for alignment in ("hard", "soft")
-    }
-    text, pairs = outputs["hard"].split("\t")
-    assert len(text.split()) == 2
-    assert pairs == "0-0 1-1"
-    assert json.loads(outputs["soft"])["target"] == ["Ł@@", "Ő", "Haus"]
-
-
 def test_a_model_without_source_weights_has_no_alignments(trained):
     blind = dataclasses.replace(trained, model=make_model("none", {}, vocabulary_size=len(trained.vocabulary)))
-    with pytest.raises(ConfigError, match="--alignment, --replace_unknown: .*attention"):
+    with pytest.raises(ConfigError, match="--alignment: .*attention"):
         translator(blind, alignment="hard")
     for model in (blind.model, Ensemble([trained.model, blind.model])):
         with pytest.raises(ConfigError, match="decoding.coverage_penalty: "):
@@ -691,7 +629,7 @@ ODD_LINES = {
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore:standard input:UserWarning")
-@pytest.mark.parametrize("options", [{}, {"n_best": 2, "scores": True, "alignment": "hard", "replace_unknown": True}])
+@pytest.mark.parametrize("options", [{}, {"n_best": 2, "scores": True, "alignment": "hard"}])
 def test_each_odd_line_has_its_translation(trained, options):
     lines, translate = list(ODD_LINES.values()), translator(trained, **options)
     output = list(translate(lines, 1))

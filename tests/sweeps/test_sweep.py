@@ -21,18 +21,20 @@ from memattn import config as configs
 from memattn import files
 from memattn.errors import ConfigError, RunError
 from memattn.evaluation import formatting
+from memattn.evaluation.stored import folder_of
 from memattn.runs import run_folder
 from memattn.runs.checkpoints import CheckpointFolder
 from memattn.sweeps import runner as sweep
 from memattn.sweeps import tables
 from memattn.sweeps.expand import changes, expand
-from memattn.sweeps.results import Run, finished
+from memattn.sweeps.results import Run
 from memattn.training.progress import Progress
 
 pytestmark = pytest.mark.slow
 
 CELLS = [{"model.attention.name": "luong", "training.teacher": "nowhere"}, {"model.attention.name": "memory"}]
 FAILING = "luong-teacher=nowhere"
+RESULT = "eval/valid/result.json"
 OPTIONS = {"jobs": 2, "split": "valid", "average": None, "repeats": 1, "plots": 0, "strategy": "none", "title": "Tiny"}
 
 
@@ -65,9 +67,9 @@ def test_a_sweep_trains_and_evaluates_in_processes_and_repeats_only_what_is_miss
     command, *_, error = log.read_text("utf-8").splitlines()
     assert " -m memattn.train --run_dir " in command
     assert "nowhere" in error
-    assert not (folder / FAILING / "result.json").exists()
+    assert not (folder / FAILING / RESULT).exists()
 
-    result = json.loads((folder / "memory" / "result.json").read_text("utf-8"))
+    result = json.loads((folder / "memory" / RESULT).read_text("utf-8"))
     failure, row = table(folder)
     assert (failure["run"], failure["BLEU"]) == (FAILING, "")
     assert failure["failed"].startswith("training ended with status 2: error: training.teacher: ")
@@ -84,7 +86,7 @@ def test_a_sweep_trains_and_evaluates_in_processes_and_repeats_only_what_is_miss
     assert (folder / "learning_curves.png").stat().st_size > 1000
 
     def modification_times():
-        return {path: path.stat().st_mtime_ns for path in folder.glob("*/*") if path.is_file()}
+        return {path: path.stat().st_mtime_ns for path in folder.glob("*/**/*") if path.is_file()}
 
     only_finished, before = load(CELLS[1:]), modification_times()
     assert sweep.run_sweep(only_finished, str(folder), **OPTIONS) == []
@@ -93,13 +95,13 @@ def test_a_sweep_trains_and_evaluates_in_processes_and_repeats_only_what_is_miss
     del row["failed"]
     assert table(folder) == [row]
 
-    (folder / "memory" / "result.json").unlink()
+    (folder / "memory" / RESULT).unlink()
     assert sweep.run_sweep(only_finished, str(folder), **OPTIONS) == []
     output = capsys.readouterr().out
     assert "[0] already finished: 3 steps" in output  # the first run of this sweep
     changed = {path.name for path, time_ns in modification_times().items() if before[path] != time_ns}
     assert changed == {"result.json", "model_card.md", "hypotheses.txt", "references.txt", "log.txt"}
-    repeated = json.loads((folder / "memory" / "result.json").read_text("utf-8"))
+    repeated = json.loads((folder / "memory" / RESULT).read_text("utf-8"))
     assert repeated["bleu"] == result["bleu"]
     assert repeated["checkpoints"] == result["checkpoints"]
 
@@ -135,7 +137,9 @@ class Commands:
             steps = range(int(flags.get("--average", 0)))
             paths = [f"{folder}/checkpoints/step-{step}" for step in steps] or [f"{folder}/best/step-4"]
             result = made_up_result(run_folder.load_config(folder), checkpoints=paths, split=flags["--split"])
-            files.write(f"{flags['--output_dir']}/result.json", json.dumps(result.to_json()))
+            results = folder_of(folder, flags["--split"])
+            os.makedirs(results, exist_ok=True)
+            files.write(f"{results}/result.json", json.dumps(result.to_json()))
         return 0
 
 
@@ -173,7 +177,6 @@ def test_an_evaluation_gets_the_options_of_the_sweep(load, tmp_path, monkeypatch
     assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **options) == []
     arguments = commands.arguments["memattn.eval", "num_slots=1"]
     flags = dict(zip(arguments[::2], arguments[1::2], strict=True))
-    del flags["--output_dir"]
     assert flags == {"--repeats": "5", "--plot": "2", "--average": "3", "--split": "valid"}
 
 
@@ -266,12 +269,12 @@ def test_the_longest_name_of_a_run_is_that_whose_lock_and_config_a_file_system_t
         expand(load([{"data.folder": f"{longest}x"}]))
 
 
-@pytest.mark.parametrize("change", [{"split": "train"}, {"config": {}}, {"checkpoints": ["checkpoints/step-4"]}, None])
+@pytest.mark.parametrize("change", [{"config": {}}, {"checkpoints": ["checkpoints/step-4"]}, None])
 def test_a_run_whose_result_is_damaged_or_of_other_conditions_is_evaluated_again(load, tmp_path, monkeypatch, change):
     commands = Commands()
     monkeypatch.setattr(sweep, "command", commands)
     assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **OPTIONS) == []
-    path = tmp_path / "sweep" / "num_slots=1" / "result.json"
+    path = tmp_path / "sweep" / "num_slots=1" / RESULT
     result = json.loads(path.read_text("utf-8"))
     path.write_text("{" if change is None else json.dumps({**result, **change}), encoding="utf-8")
     commands.calls = []
@@ -298,13 +301,12 @@ def test_a_sweep_evaluates_again_where_another_number_of_checkpoints_is_averaged
     assert evaluations == ["num_slots=1"] * 3  # not again for the second average of 2
 
 
-def test_the_result_of_a_split_is_written_to_the_run_folder(load, tmp_path, monkeypatch):
+def test_a_sweep_keeps_the_result_of_each_split(load, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "command", commands := Commands())
     monkeypatch.setattr(sweep.task_corpus, "SPLITS", ("train", "valid", "test"))
-    for _ in range(2):  # the second sweep finds the result of the first
-        assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **{**OPTIONS, "split": "test"}) == []
-    assert json.loads((tmp_path / "sweep" / "num_slots=1" / "result.json").read_text("utf-8"))["split"] == "test"
-    assert [module for module, _ in commands.calls] == ["memattn.train", "memattn.eval"]
+    for split in ("test", "valid", "test"):
+        assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **{**OPTIONS, "split": split}) == []
+    assert [module for module, _ in commands.calls] == ["memattn.train", "memattn.eval"] * 2
 
 
 def test_the_table_is_written_once_cells_that_ran_one_by_one_are_complete(load, tmp_path, monkeypatch, capsys):
@@ -318,31 +320,6 @@ def test_the_table_is_written_once_cells_that_ran_one_by_one_are_complete(load, 
     assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
     assert "2 runs, 2 done before, 0 to do" in capsys.readouterr().out
     assert [row["run"] for row in table(folder)] == ["num_slots=2", "num_slots=3"]
-
-
-@pytest.mark.parametrize("content", ["", "step,bleu,seconds\n", "step,bleu,seconds\n20", "\udcff\udcfe\0"])
-def test_the_row_of_a_run_with_damaged_validations_names_the_damage(load, tmp_path, monkeypatch, content):
-    monkeypatch.setattr(sweep, "command", Commands())
-    config, folder = load(GRID[:2]), tmp_path / "sweep"
-    assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
-    path = folder / "num_slots=1" / "validation.csv"
-    path.write_text(content, errors="surrogateescape")
-    with pytest.warns(UserWarning, match=f"^num_slots=1: {path} is damaged; remove "):
-        assert sweep.run_sweep(config, str(folder), **OPTIONS) == ["num_slots=1"]
-    assert [row["failed"] for row in table(folder)] == ["validation.csv is damaged", ""]
-
-
-def test_a_result_with_impossible_values_counts_as_missing(load, tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "command", Commands())
-    config, folder = load(GRID[:1]), tmp_path / "sweep"
-    assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
-    path = folder / "num_slots=1" / "result.json"
-    intact = json.loads(path.read_text())
-    for damage in ({"bleu": None}, {"bleu": float("nan")}, {"step": True}, {"decode_seconds": 10**40}):
-        path.write_text(json.dumps({**intact, **damage}))
-        assert finished(config, str(folder), "valid") == []
-    path.write_text(json.dumps(intact))
-    assert len(finished(config, str(folder), "valid")) == 1
 
 
 def test_a_result_made_before_the_end_of_training_counts_as_missing(load, tmp_path, monkeypatch, capsys):
@@ -424,17 +401,6 @@ def test_groups_of_seeds_have_distinct_names(load):
     assert list(groups(name_of_a_run, load)) == ["num_slots=2", "num_slots=2-max_steps=2"]
 
 
-@pytest.mark.parametrize(
-    "content", ["[]", "3", "{}", '{"config": 5}', '{"config": {}, "checkpoints": 3}', "[" * 100_000]
-)
-def test_a_malformed_result_counts_as_missing(load, tmp_path, monkeypatch, content):
-    monkeypatch.setattr(sweep, "command", Commands())
-    config, folder = load(GRID[:1]), tmp_path / "sweep"
-    assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
-    (folder / "num_slots=1" / "result.json").write_text(content)
-    assert finished(config, str(folder), "valid") == []
-
-
 def test_a_second_sweep_of_a_folder_is_refused_but_cells_run_at_the_same_time(load, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "command", Commands())
     config, folder, result_of, nested = load(GRID[:2]), str(tmp_path / "sweep"), sweep.result_of, []
@@ -490,7 +456,7 @@ def test_a_sweep_lists_its_runs(command):
 def test_a_result_of_an_earlier_version_is_kept(load, tmp_path, monkeypatch, capsys):
     """The config of the result lacks a key of a section and an option of the mechanism, which were added later."""
     monkeypatch.setattr(sweep, "command", Commands())
-    config, path = load(GRID[:1]), tmp_path / "sweep" / "num_slots=1" / "result.json"
+    config, path = load(GRID[:1]), tmp_path / "sweep" / "num_slots=1" / RESULT
     assert sweep.run_sweep(config, str(tmp_path / "sweep"), **OPTIONS) == []
     result = json.loads(path.read_text("utf-8"))
     training = result["config"]["training"]

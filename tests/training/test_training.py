@@ -482,8 +482,8 @@ def test_a_model_learns_to_copy(tiny_config, tmp_path):
     result = evaluate(run_dir, plots=1)
     assert result["bleu"] >= 95
     assert result["exact_match"] >= 85
-    assert len((tmp_path / "run" / HYPOTHESES).read_text(encoding="utf-8").splitlines()) == 100
-    assert os.listdir(os.path.join(run_dir, "alignments"))
+    assert len((tmp_path / "run/eval/valid" / HYPOTHESES).read_text(encoding="utf-8").splitlines()) == 100
+    assert os.listdir(os.path.join(run_dir, "eval/valid/alignments"))
     assert dataclasses.asdict(config)["training"] == result["config"]["training"]
 
 

@@ -25,7 +25,7 @@ from studies.lengths import task_of_length
 from studies.mechanisms import NESTED_MEMORY
 from studies.mechanisms.nested_memory import NestedMemoryAttention
 from studies.output import Output
-from studies.runs import LEARNED, ON_PAR, groups, model_name, num_slots, task_length, task_name
+from studies.runs import ON_PAR, groups, model_name, num_slots, steps_to, task_length, task_name
 
 _TOLERANCES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)  # upper bounds on residual shares, among which one is chosen
 _MOST_DIRECTIONS = 64
@@ -101,7 +101,7 @@ def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
     """Writes training steps to 95 BLEU of memory attention: alone, with a teacher's encoder, with contexts as well."""
     rows = []
     for (length, from_teacher), runs in groups(taught, task_length, _from_teacher).items():
-        steps = [run.steps_to(LEARNED) for run in runs]
+        steps = [steps_to(run) for run in runs]
         reached = [step for step in steps if step]
         median = statistics.median(step or math.inf for step in steps)
         rows.append(
@@ -113,7 +113,7 @@ def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
                 "training steps, median": f"{median:.0f}" if median < math.inf else "",
                 "min-max": formatting.extent(reached, ".0f") if reached else "",
                 "training steps of the teacher": _steps_of_teacher(runs[0], teachers),
-                "last BLEU, mean": f"{statistics.mean(run.curve[-1][1] for run in runs):.2f}",
+                "last BLEU, mean": f"{statistics.mean(run.curve()[-1][1] for run in runs):.2f}",
             }
         )
     output.table(rows, "Training steps of memory attention (K = 32) until it copies with 95 validation BLEU")
@@ -140,7 +140,7 @@ def teacher_translation(output: Output, alone: list[Run], taught: list[Run]) -> 
                 "seeds": len(runs),
                 "training steps": steps,
                 "training steps of the teacher": _steps_of_teacher(runs[0], alone),
-                "last valid BLEU (greedy)": f"{statistics.mean(run.curve[-1][1] for run in runs):.2f}",
+                "last valid BLEU (greedy)": f"{statistics.mean(run.curve()[-1][1] for run in runs):.2f}",
                 "test BLEU": f"{statistics.mean(bleu):.2f}",
                 "min-max": formatting.extent(bleu, ".2f"),
             }

@@ -10,7 +10,7 @@ import tensorflow as tf
 from memattn import config as configs
 from memattn.config import Seq2SeqConfig
 from memattn.data.vocabulary import split_words
-from memattn.evaluation.stored import HYPOTHESES, REFERENCES, read_translations
+from memattn.evaluation.stored import read_translations
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import building
 from memattn.sweeps.results import Run
@@ -20,13 +20,13 @@ from studies.lengths import bleu_by_length as mean_bleu_by_length
 from studies.mechanisms import MEMORY_VARIANT
 from studies.output import Output
 from studies.runs import (
-    LEARNED,
     ON_PAR,
     best_scorings,
     has_encodings,
     is_memory,
     model_name,
     scorings_name,
+    steps_to,
     task_length,
 )
 
@@ -107,7 +107,7 @@ def ablations(output: Output, runs: list[Run]) -> None:
                 "cached keys": _yes_or_no(attention["cache_keys"]) if "cache_keys" in attention else "",
                 "BLEU": f"{run.result.scores['bleu']:.2f}",
                 "exact match %": f"{run.result.scores['exact_match']:.1f}",
-                "steps to 95 BLEU": run.steps_to(LEARNED) or "never",
+                "steps to 95 BLEU": steps_to(run) or "never",
                 "decode s": f"{run.result.decode_seconds:.3g}",
                 "decode s min-max": run.result.time_range,
             }
@@ -160,7 +160,7 @@ def errors_by_position(output: Output, runs: list[Run]) -> None:
     for run in runs:
         longest = task_length(run)
         wrong: list[list[bool]] = [[] for _ in range(_FIFTHS)]
-        for hypothesis, reference in zip(*read_translations(run.folder, (HYPOTHESES, REFERENCES)), strict=True):
+        for hypothesis, reference in zip(*read_translations(run.folder, run.result.split), strict=True):
             expected = split_words(reference)
             predicted = split_words(hypothesis)[: len(expected)]
             for position, (token, prediction) in enumerate(zip_longest(expected, predicted)):

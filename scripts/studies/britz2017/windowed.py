@@ -17,6 +17,7 @@ from studies.runs import (
     model_words,
     num_slots,
     steps_by_seed,
+    steps_to,
     task_length,
     task_name,
     text_name,
@@ -48,13 +49,13 @@ def windowed_memory(output: Output, runs: list[Run]) -> None:
                 "model": model,
                 "symbols per slot": f"{load:.3g}" if load else "",
                 **_quality(seeds),
-                "training steps": ", ".join(str(run.curve[-1][0]) for run in seeds),
+                "training steps": ", ".join(str(run.curve()[-1][0]) for run in seeds),
                 "precision": seeds[0].config.training.precision.removeprefix("mixed_"),
             }
         )
         curves.setdefault(length, {})[model] = seeds
         if load and _is_windowed(seeds[0]):
-            steps.setdefault(f"L = {length}", []).extend((load, run.steps_to(LEARNED)) for run in seeds)
+            steps.setdefault(f"L = {length}", []).extend((load, steps_to(run)) for run in seeds)
     output.table(rows, "Windowed memory attention on the copy task")
     for length, seeds_by_model in curves.items():
         output.learning_curves(f"learning_curves_{length}", seeds_by_model, f"Copy task, L = {length}")
@@ -85,7 +86,7 @@ def continued(runs: list[Run]) -> list[Run]:
     for run in runs:
         if start := by_name.get(os.path.basename(run.config.training.init_from or "")):
             replaced.add(start.name)
-            steps = start.curve[-1][0]
+            steps = start.curve()[-1][0]
             further = [{**row, "step": str(steps + int(row["step"]))} for row in run.validations]
             run = run._replace(validations=[*start.validations, *further])
         joined.append(run)
@@ -143,7 +144,7 @@ def _writing(run: Run) -> str:
 
 def _mean_bleu_after(step: int, seeds: list[Run]) -> float:
     """Returns the mean validation BLEU of runs at a training step, or at the last validation before it."""
-    return statistics.mean([bleu for number, bleu in run.curve if number <= step][-1] for run in seeds)
+    return statistics.mean([bleu for number, bleu in run.curve() if number <= step][-1] for run in seeds)
 
 
 def _quality(seeds: list[Run]) -> dict[str, str]:

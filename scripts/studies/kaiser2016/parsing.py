@@ -35,6 +35,6 @@ def parsing(output: Output, runs: list[Run]) -> None:
 
 def _validation_f1(step: int, seeds: list[Run]) -> str:
     """Returns the mean F1 of runs at a training step; "" if a run has not come so far."""
-    f1 = [dict(run.curve_of(_F1)).get(step) for run in seeds]
+    f1 = [dict(run.curve(_F1)).get(step) for run in seeds]
     reached = [value for value in f1 if value is not None]
     return f"{statistics.mean(reached):.1f}" if len(reached) == len(seeds) else ""

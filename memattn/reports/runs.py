@@ -1,9 +1,9 @@
 """Reads what a report says about a run: config, learning curves, sources of the test set, and the evaluation."""
 
-import csv
 import dataclasses
 import math
 import os
+import shlex
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from memattn.data.vocabulary import split_words
 from memattn.errors import ConfigError, DataError, RunError
 from memattn.evaluation.metrics import METRICS
 from memattn.evaluation.result import Result
-from memattn.evaluation.stored import HYPOTHESES, REFERENCES, RESULT, read_translations, stored_folder
+from memattn.evaluation.stored import RESULT, folder_of, read_translations
 from memattn.runs import run_folder
 
 
@@ -61,9 +61,9 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
     corpus.check_folder(data)
     corpus.check_split(data, split, corpus.splits(data))
     sources = [split_words(line) for line in read_lines(os.path.join(data, f"{split}.source"))]
+    if not sources:
+        raise DataError(f"{data}: {split} has no pairs")
     targets = [split_words(line) for line in corpus.read_references(data, split)[0]]
-    if len(sources) != len(targets) or not sources:
-        raise DataError(f"{data}: {split} has {len(sources):,} sources and {len(targets):,} targets")
     tokenizer = tokenizers.read(folder)
     evaluated = _evaluated(folder, split)
     if evaluated and len(evaluated.hypotheses) != len(sources):
@@ -85,32 +85,23 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
 def _curves(folder: str, config: Config) -> dict[str, dict[int, float]]:
     """Reads the scores of a run's validations; those that are not finite are left out."""
     path = os.path.join(folder, run_folder.VALIDATIONS)
-    never_validated = RunError(
-        f"{folder}: no validation yet; training validates every {config.training.validate_every:,} steps"
-    )
-    try:
-        rows = reading.csv_file(path)
-    except FileNotFoundError as error:
-        raise never_validated from error
-    except csv.Error as error:
-        raise DataError(f"{path}: damaged: {error}") from error
+    rows = reading.csv_file(path) if os.path.exists(path) else []
     if not rows:
-        raise never_validated
-    try:
-        steps = [int(row["step"]) for row in rows]
-        scores = {name: [float(row[name]) for row in rows] for name in METRICS if name in rows[0]}
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path}: damaged; each row needs a step and scores, all numbers") from error
+        every = config.training.validate_every
+        raise RunError(f"{folder}: no validation yet; training validates every {every:,} steps")
+    scores = {name: {int(row["step"]): float(row[name]) for row in rows} for name in METRICS if name in rows[0]}
     return {
-        name: {step: value for step, value in zip(steps, values, strict=True) if math.isfinite(value)}
-        for name, values in scores.items()
+        name: {step: value for step, value in by_step.items() if math.isfinite(value)}
+        for name, by_step in scores.items()
     }
 
 
 def _evaluated(run_dir: str, split: str) -> Evaluated | None:
     """Reads the evaluation of a run on a split, if there is one."""
-    folder = stored_folder(run_dir, split)
-    if folder is None:
-        return None
-    result = Result.read(os.path.join(folder, RESULT))
-    return Evaluated(result, *read_translations(folder, (HYPOTHESES, REFERENCES)))
+    path = os.path.join(folder_of(run_dir, split), RESULT)
+    return Evaluated(Result.read(path), *read_translations(run_dir, split)) if os.path.exists(path) else None
+
+
+def evaluation_command(run_dir: str, split: str) -> str:
+    """Returns the command that evaluates a run on a split."""
+    return f"memattn-eval --run_dir {shlex.quote(run_dir)} --split {shlex.quote(split)}"

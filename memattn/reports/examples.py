@@ -10,9 +10,9 @@ from memattn.data.tokenizer import without_line_breaks
 from memattn.data.vocabulary import EOS, SPECIAL_TOKENS
 from memattn.evaluation import plots
 from memattn.evaluation.alignment import Alignment, align
-from memattn.evaluation.report.runs import ReportedRun
 from memattn.evaluation.test_set import TestSet, read_split
 from memattn.models.interface import aligns
+from memattn.reports.runs import ReportedRun
 from memattn.runs.trained import Trained, load
 from memattn.search.searcher import Searcher, decode
 

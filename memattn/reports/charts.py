@@ -11,7 +11,8 @@ from matplotlib.ticker import MaxNLocator
 
 from memattn.evaluation import metrics, plots, styles
 from memattn.evaluation.metrics import METRICS, Comparison
-from memattn.evaluation.report.runs import ReportedRun
+from memattn.evaluation.test_set import length_ranges
+from memattn.reports.runs import ReportedRun
 
 _BUCKETS = 5  # number of buckets of source lengths
 _INCHES = (4.6, 3.1)  # narrow, so that text stays readable on a phone
@@ -67,12 +68,6 @@ def buckets(runs: Sequence[ReportedRun]) -> list[Bucket]:
         scores = [(_bleu(run, places), len(places)) for run, places in zip(runs, members, strict=True)]
         results.append(Bucket(f"{start}–{end}" if start < end else f"{end}", scores))
     return results
-
-
-def length_ranges(lengths: np.ndarray, number: int) -> list[tuple[int, int]]:
-    """Returns the least and the greatest length of up to `number` groups with about equally many members."""
-    ends = np.unique(np.quantile(lengths, np.arange(1, number + 1) / number, method="lower"))
-    return list(zip([lengths.min(), *(ends[:-1] + 1)], ends, strict=True))
 
 
 def _bleu(run: ReportedRun, places: np.ndarray) -> float | None:

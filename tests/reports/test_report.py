@@ -15,9 +15,9 @@ from helpers.runs import NO_STRATEGY, TINY, evaluate, free, made_up_result
 
 from memattn import config as configs
 from memattn.errors import DataError, RunError
-from memattn.evaluation.report import charts, examples, page, runs
-from memattn.evaluation.report.examples import Attention, Example, Translated
-from memattn.evaluation.report.runs import Evaluated, ReportedRun
+from memattn.reports import charts, examples, page, runs
+from memattn.reports.examples import Attention, Example, Translated
+from memattn.reports.runs import Evaluated, ReportedRun
 from memattn.runs.trained import load
 from memattn.training.trainer import train
 
@@ -221,7 +221,7 @@ def report(command, folder, *arguments):
 
 @pytest.mark.long
 def test_a_report_shows_scores_and_translations_of_all_runs(command, folder):
-    result = json.loads((folder / "memory" / "result.json").read_text(encoding="utf-8"))
+    result = json.loads((folder / "memory/eval/valid/result.json").read_text(encoding="utf-8"))
     document = report(command, folder, "memory", "bahdanau", "none", "--examples=4")
     content = Page(document)
     assert f"{result['bleu']:.2f}" in content.pieces
@@ -287,28 +287,20 @@ def test_wrong_arguments_are_refused_in_one_line(command, folder, arguments, pro
     assert contents(folder) == before
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "problem"),
-    [
-        ("validation.csv", None, "no validation yet"),
-        ("validation.csv", "", "no validation yet"),
-        ("validation.csv", "step,bleu\n", "no validation yet"),
-        ("validation.csv", "step,bleu\n10,1\n20", "validation.csv: damaged"),
-        ("validation.csv", "step,bleu\n10,\xff\n", "validation.csv: damaged"),
-        ("validation.csv", "bleu\n10\n", "validation.csv: damaged"),
-        ("result.json", "{", "result.json: not JSON"),
-        ("result.json", '{"split": "valid"}', "result.json: decode_seconds is missing"),
-        ("hypotheses.txt", "a\n", "damaged; 1 translations of 12 references"),
-    ],
-)
 @pytest.mark.slow
-def test_a_damaged_run_is_refused_in_one_line(folder, tmp_path, monkeypatch, name, content, problem):
+def test_runs_that_cannot_be_reported_are_refused(folder, tmp_path, monkeypatch):
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "memory" / name).unlink()
-    if content is not None:
-        (tmp_path / "memory" / name).write_text(content, encoding="utf-8")
-    with pytest.raises((DataError, RunError), match=problem):
+    for name in ("hypotheses.txt", "references.txt"):
+        (tmp_path / "memory/eval/valid" / name).write_text("a\n")
+    with pytest.raises(DataError, match="has 1 translations of the 12 sources of valid .* evaluate the run again"):
+        runs.read("memory", "valid", [])
+    (path,) = (tmp_path / "data").rglob("valid.source")
+    path.write_text("")
+    with pytest.raises(DataError, match="valid has no pairs"):
+        runs.read("memory", "valid", [])
+    (tmp_path / "memory/validation.csv").unlink()
+    with pytest.raises(RunError, match="no validation yet"):
         runs.read("memory", "valid", [])
 
 
