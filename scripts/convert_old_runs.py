@@ -14,9 +14,9 @@ import yaml
 EXTENSIONS = {"encoder_normalize": "none", "vote_scale": 1.0, "read": "address", "read_units": 64}
 EXTENSIONS |= {"nested": False, "position_windows": False}
 ACTIVE_MEMORY = {"width": 4, "cell": "cgru"}
-SEQ2SEQ = {"encoder": "lstm", "decoder": "lstm", "encoder_units": None, "embedding_size": 256, "init_scale": 0.04}
-SEQ2SEQ |= {"input_feeding": True, "mix": True, "bridge": "auto", "tie_embeddings": "none"}
-SEQ2SEQ["attention"] = {"name": "none"}
+SEQ2SEQ: dict[str, Any] = {"encoder": "lstm", "decoder": "lstm", "encoder_units": None, "embedding_size": 256}
+SEQ2SEQ |= {"init_scale": 0.04, "input_feeding": True, "mix": True, "bridge": "auto", "tie_embeddings": "none"}
+SEQ2SEQ |= {"attention": {"name": "none"}}
 
 
 def convert(value: Any) -> Any:
@@ -50,10 +50,11 @@ def convert_memory(options: dict) -> dict:
     return {**rest, "name": "memory_variant", **read, **{k: options[k] for k in EXTENSIONS if k in changed - {"read"}}}
 
 
-for path in (path for folder in sys.argv[1:] for path in Path(folder).rglob("*")):
-    is_json = path.suffix == ".json"
-    if is_json or path.name == "config.yaml":
-        text = path.read_text(encoding="utf-8")
-        old = json.loads(text) if is_json else yaml.safe_load(text)
-        if (new := convert(old)) != old:
-            path.write_text(json.dumps(new, indent=2) + "\n" if is_json else yaml.safe_dump(new, sort_keys=False))
+if __name__ == "__main__":
+    for path in (path for folder in sys.argv[1:] for path in Path(folder).rglob("*")):
+        is_json = path.suffix == ".json"
+        if is_json or path.name == "config.yaml":
+            text = path.read_text(encoding="utf-8")
+            old = json.loads(text) if is_json else yaml.safe_load(text)
+            if (new := convert(old)) != old:
+                path.write_text(json.dumps(new, indent=2) + "\n" if is_json else yaml.safe_dump(new, sort_keys=False))

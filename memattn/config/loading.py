@@ -9,7 +9,7 @@ import numpy as np
 import yaml
 
 from memattn import reading
-from memattn.config import aliases, checks, mechanism_options, shipped
+from memattn.config import checks, mechanism_options, shipped
 from memattn.config.schema import Origin, build, keys_named, keys_of_other_kinds, parse
 from memattn.config.sections import Config, ModelConfig, Seq2SeqConfig
 from memattn.errors import ConfigError, DataError, abbreviated, short
@@ -66,7 +66,7 @@ def checked(tree: dict, origin: Origin) -> Config:
     Raises:
       ConfigError: a key is unknown, or a value cannot be used; the message names the place of the key.
     """
-    tree = {"data": {}, **aliases.current(tree, origin)}
+    tree = {"data": {}, **tree}
     _check_top_level_keys(tree, origin)
     config = build(Config, tree, "", origin)
     if isinstance(config.model, Seq2SeqConfig):

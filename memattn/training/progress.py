@@ -107,7 +107,7 @@ class Progress(tf.train.experimental.PythonState):
         elif training.patience is not None and self.stalled >= training.patience:
             self.finished = f"{self.stalled} validations without a better {metric.title} {place}"
         elif self.step >= training.max_steps:
-            self.finished, self.is_out_of_steps = _all_steps(self.step), True
+            self.finished, self.is_out_of_steps = f"{self.step:,} steps", True
         if self.finished:
             self.diverged = self.divergence(vocabulary_size)
         self.interval_loss = self.interval_tokens = 0.0
@@ -136,7 +136,7 @@ class Progress(tf.train.experimental.PythonState):
         return json.dumps(self._attributes())
 
     def deserialize(self, string_value: str | bytes) -> None:
-        """Sets the attributes from the text of `serialize`. Attributes that version 0.2 lacked keep their values.
+        """Sets the attributes from the text of `serialize`. Absent ones keep their values.
 
         Raises ValueError, and changes nothing, if the content is damaged.
         """
@@ -149,20 +149,11 @@ class Progress(tf.train.experimental.PythonState):
         best = content.get("best")
         if best is not None and [isinstance(score, (int, float)) for score in best] != [True, True]:
             raise ValueError("best: expected two numbers")
-        if best == [-1.0, -1.0]:  # how version 0.2 wrote None
-            content["best"] = None
         if not all(isinstance(row, dict) for row in content.get("validations", [])):
             raise ValueError("validations: expected mappings")
         for name, value in content.items():
             setattr(self, name, value)
-        if "is_out_of_steps" not in content:  # version 0.3 had the text alone
-            self.is_out_of_steps = self.finished == _all_steps(self.step)
 
     def _attributes(self) -> dict[str, Any]:
         """Returns all attributes but those that TensorFlow adds."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
-
-
-def _all_steps(step: int) -> str:
-    """Returns the value of `finished` for a run that has done all of its steps."""
-    return f"{step:,} steps"

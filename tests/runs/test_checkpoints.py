@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -25,6 +27,7 @@ def test_a_run_of_version_0_2_evaluates_and_resumes_as_in_that_version(tmp_path,
     """The run was stopped at step 4 of 6. Its config names the data relative to the working directory."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "tests" / "runs" / "version_0_2", "run")
+    subprocess.run([sys.executable, ROOT / "scripts" / "convert_old_runs.py", "run"], check=True)
     config = run_folder.load_config("run")
     assert config.model.attention["name"] == "windowed_memory"
     Trainer(config, "run", NO_STRATEGY)  # writes the data
