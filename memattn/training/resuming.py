@@ -2,11 +2,10 @@
 
 import contextlib
 import dataclasses
-import math
 import os
 from collections.abc import Iterator
 
-from memattn import files, resources
+from memattn import files
 from memattn.errors import RunError
 from memattn.models.interface import Model
 from memattn.runs import checkpoints, run_folder
@@ -14,8 +13,6 @@ from memattn.runs.checkpoints import Checkpoint, CheckpointFolder
 from memattn.training.events import EVENTS
 from memattn.training.progress import Progress
 from memattn.training.step import TrainingStep
-
-_BYTES_PER_WEIGHT = 12  # in a checkpoint: a float32 weight and Adam's two moments
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,11 +48,10 @@ def restore(folder: str, model: Model, step: TrainingStep, progress: Progress, k
 
 
 @contextlib.contextmanager
-def claimed(folder: str, saved: RunCheckpoints, model: Model) -> Iterator[None]:
+def claimed(folder: str, saved: RunCheckpoints) -> Iterator[None]:
     """Locks a run folder against other trainings, and checks that it can be written.
 
-    Raises RunError if another process trains in it or has done so since the run was restored, ConfigError if the disk
-    has no room for a checkpoint, OSError.
+    Raises RunError if another process trains in it or has done so since the run was restored, OSError.
     """
     with run_folder.locked(folder):
         for name in ("", run_folder.CHECKPOINTS, run_folder.BEST, EVENTS):
@@ -64,7 +60,4 @@ def claimed(folder: str, saved: RunCheckpoints, model: Model) -> Iterator[None]:
         state = checkpoints.read_listing(saved.recent.directory)
         if state and state.model_checkpoint_path != saved.recent.latest_checkpoint:
             raise RunError(f"{folder}: another training has just resumed it; start again")
-        if not saved.restored:
-            weights = sum(math.prod(weight.shape) for weight in model.trainable_variables)
-            resources.check_disk(_BYTES_PER_WEIGHT * weights, folder, "--run_dir", "a checkpoint")
         yield

@@ -188,6 +188,6 @@ class Trainer:
 
     def _claim(self, stack: contextlib.ExitStack) -> None:
         """Locks the run folder and opens the file of events until the stack is closed."""
-        stack.enter_context(resuming.claimed(self.run.folder, self.run.saved, self.run.model))
+        stack.enter_context(resuming.claimed(self.run.folder, self.run.saved))
         run_folder.keep_config(self.run.folder, self.run.config)
         stack.enter_context(self._events.written_to(self.run.folder))

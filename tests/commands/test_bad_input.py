@@ -866,7 +866,6 @@ def test_a_lack_of_memory_is_reported(config, tmp_path, monkeypatch, capsys):
         return full(shape, *arguments, **options)
 
     monkeypatch.setattr(np, "full", small_only)
-    monkeypatch.setattr("memattn.resources.total_memory", lambda: 1e18)  # else the batch is refused before it is built
     huge = tiny(config.data.path, {"training.batch_size": 2**31 - 1})
     assert status_of_refusal(capsys, training(huge, tmp_path / "new"), "memory", "(2147483647, ") == FAILURE
 

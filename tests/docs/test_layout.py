@@ -12,7 +12,7 @@ from memattn import __version__
 
 # The layers of memattn/, lowest first. A module imports from its layer and from those before it.
 LAYERS = ["attention", "config", "data", "models", "runs", "search", "serving", "evaluation", "training", "sweeps"]
-EVERYWHERE = {"console", "errors", "files", "keras_parts", "model_rules", "processes", "reading", "resources", "xla"}
+EVERYWHERE = {"console", "errors", "files", "keras_parts", "model_rules", "processes", "reading", "xla"}
 MODULES = sorted((ROOT / "memattn").rglob("*.py"))
 
 

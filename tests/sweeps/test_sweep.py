@@ -266,6 +266,13 @@ def test_the_longest_name_of_a_run_is_that_whose_lock_and_config_a_file_system_t
         expand(load([{"data.folder": f"{longest}x"}]))
 
 
+def test_a_sweep_of_too_many_runs_is_refused(write_config):
+    keys = ("seed", "batch_size", "max_steps", "log_every", "patience")
+    grid = {f"training.{key}": list(range(1, 101)) for key in keys}
+    with pytest.raises(ConfigError, match="^sweep: .*10,000,000,000 runs"):
+        expand(configs.load(write_config({"sweep": {"grid": grid}}), []))
+
+
 @pytest.mark.parametrize("change", [{"split": "train"}, {"config": {}}, {"checkpoints": ["checkpoints/step-4"]}, None])
 def test_a_run_whose_result_is_damaged_or_of_other_conditions_is_evaluated_again(load, tmp_path, monkeypatch, change):
     commands = Commands()
