@@ -108,7 +108,7 @@ def _read(path: str, origin: Origin, readers: tuple[str, ...] = ()) -> dict:
       readers: files that have `path` as their base, directly or through other files.
     """
     try:
-        text = reading.text(path, reading.LARGEST_CONFIG)
+        text = reading.text(path)
     except OSError as error:
         advice = shipped.advice(path) if isinstance(error, FileNotFoundError) else ""
         raise ConfigError(f"{path}: cannot read the config: {error.strerror}{advice}") from error

