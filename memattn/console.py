@@ -15,7 +15,7 @@ _drawn, _drawn_at = "", 0.0  # the progress line as it stands on the terminal, a
 
 
 def say(text: str, file: TextIO | None = None) -> None:
-    """Prints a line on a file, by default standard output; discards it if nobody reads the file, or its disk is full."""
+    """Prints a line on a file, by default standard output; discards it if nobody reads the file or the disk is full."""
     with _lock:
         _erase()
         _write(text + "\n", file or sys.stdout)

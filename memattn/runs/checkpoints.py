@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from memattn import files, reading
+from memattn import files
 from memattn.errors import RunError, reason, short
 from memattn.keras_parts import unsupported
 
@@ -52,9 +52,6 @@ class Checkpoint:
     def read(self, path: str) -> None:
         """Restores a checkpoint. If it cannot be read, changes nothing, and raises TensorFlow's error, of any type."""
         folder, name = os.path.split(path)
-        for file in os.listdir(folder or "."):
-            if file.startswith(f"{name}."):
-                reading.check_regular(os.path.join(folder, file))
         with plain_path(folder) as plain:
             self._read(os.path.join(plain, name))
 
@@ -290,7 +287,7 @@ def listed(folder: str) -> list[str]:
         return paths
     for pause in (0, _REPLACING_TIME):  # TensorFlow fails if training replaces the list between reading size and bytes
         time.sleep(pause)
-        with contextlib.suppress(ValueError, OSError):
+        with contextlib.suppress(ValueError):
             state = read_listing(folder)
             if state and (paths := _newest_first(state.all_model_checkpoint_paths)):
                 return paths
@@ -298,13 +295,7 @@ def listed(folder: str) -> list[str]:
 
 
 def read_listing(folder: str) -> Any:
-    """Returns TensorFlow's CheckpointState of a folder; None if there is none.
-
-    Raises ValueError if the file is damaged, OSError if it is not a regular file.
-    """
-    listing = os.path.join(folder, _LISTING)
-    if os.path.exists(listing):
-        reading.check_regular(listing)
+    """Returns TensorFlow's CheckpointState of a folder; None if there is none. Raises ValueError if it is damaged."""
     return tf.train.get_checkpoint_state(folder)
 
 

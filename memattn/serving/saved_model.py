@@ -243,9 +243,6 @@ def load(folder: str, n_best: int | None = None) -> tuple[SavedSearcher, Tokeniz
         raise ConfigError(f"--nbest: {n_best} is more than the export's decoding.n_best = {config.n_best}; {advice}")
     config = dataclasses.replace(config, n_best=n_best or config.n_best)
     try:
-        for parent, _, names in os.walk(folder):
-            for name in names:
-                reading.check_regular(os.path.join(parent, name))
         with checkpoints.plain_path(folder) as path:
             with contextlib.suppress(FileNotFoundError):  # raises if damaged, which `load` would only log
                 tf.saved_model.experimental.read_fingerprint(path)

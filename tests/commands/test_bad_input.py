@@ -419,11 +419,6 @@ COPY_FOLDERS = {
         FAILURE,
     ),
     "settings cut off": (lambda corpus: cut(corpus / "copy.json"), ["corpus/copy.json: not JSON: "], USAGE),
-    "settings nested deep": (
-        lambda corpus: (corpus / "copy.json").write_text("[" * 100_000),
-        ["corpus/copy.json: ", "100 levels"],
-        USAGE,
-    ),
     "settings of bytes": (
         lambda corpus: (corpus / "copy.json").write_bytes(b"\xff"),
         ["corpus/copy.json:1: ", "0xff"],

@@ -109,25 +109,11 @@ def test_a_weight_that_a_checkpoint_lacks_is_named(tmp_path):
         checkpoints.restore(Checkpoint(make_model("memory", {"num_slots": 3}, bridge="dense")), str(tmp_path))
 
 
-@pytest.mark.parametrize("ending", ["index", "data-00000-of-00001"])
-def test_a_checkpoint_with_a_pipe_for_a_file_is_skipped(ending, tmp_path):
-    model = make_model("none", {})
-    save(model, tmp_path, 7)
-    os.remove(tmp_path / f"step-7.{ending}")
-    os.mkfifo(tmp_path / f"step-7.{ending}")
-    with (
-        pytest.warns(UserWarning, match="step-7: checkpoint skipped: .*not a regular file"),
-        pytest.raises(RunError, match="no checkpoint can be read"),
-    ):
-        checkpoints.restore(Checkpoint(model), str(tmp_path))
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_a_list_of_checkpoints_that_is_no_file_is_refused(make, tmp_path):
+def test_a_list_of_checkpoints_that_is_no_file_is_refused(tmp_path):
     model = make_model("none", {})
     save(model, tmp_path, 7)
     os.remove(tmp_path / "checkpoint")
-    make(tmp_path / "checkpoint")
+    (tmp_path / "checkpoint").mkdir()
     with pytest.raises(RunError, match="checkpoint: damaged; remove it"):
         checkpoints.restore(Checkpoint(model), str(tmp_path))
 
@@ -184,7 +170,6 @@ def test_a_list_of_checkpoints_that_is_being_replaced_is_read_again(tmp_path, mo
     [
         "[1]",
         "{",
-        "[" * 100_000,
         '{"step": "7"}',
         '{"step": true}',
         '{"best": [1]}',
@@ -196,7 +181,7 @@ def test_damaged_progress_is_refused_and_changes_nothing(damaged):
     progress = Progress()
     progress.step = 7
     before = progress.serialize()
-    with pytest.raises(ValueError, match=r"expected|not JSON|nested"):
+    with pytest.raises(ValueError, match="expected|not JSON"):
         progress.deserialize(damaged)
     assert progress.serialize() == before
 

@@ -277,16 +277,6 @@ def test_a_truncated_model_is_reported_in_one_line(exported, tmp_path, name):
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["saved_model.pb", "variables/variables.index", "fingerprint.pb"])
-def test_a_model_with_a_pipe_for_a_file_is_refused(exported, tmp_path, name):
-    damaged = tmp_path / "damaged"
-    shutil.copytree(exported[0][0], damaged)
-    os.remove(damaged / name)
-    os.mkfifo(damaged / name)
-    with pytest.raises(RunError, match=f"{re.escape(str(damaged))}: damaged.*not a regular file"):
-        saved_model.load(str(damaged))
-
-
 def test_an_export_with_changed_files_is_refused(exported, tmp_path):
     changed = tmp_path / "changed"
     shutil.copytree(exported[0][0], changed)

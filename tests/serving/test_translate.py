@@ -18,7 +18,6 @@ from helpers.repository import ROOT
 from helpers.runs import evaluate, translator
 from helpers.texts import SETTINGS
 
-from memattn import reading
 from memattn.config import DecodingConfig
 from memattn.data import bpe
 from memattn.data.preparation import parallel
@@ -464,16 +463,6 @@ def test_the_first_lines_do_not_wait_for_hundreds(tmp_path):
     (tmp_path / "lines").write_bytes(b"a\n" * 100)
     with open(tmp_path / "lines", "rb") as file:
         assert [len(lines) for lines in available_lines(file.fileno(), 2, 32)] == [2, 4, 8, 16, 32, 32, 6]
-
-
-def test_a_line_without_end_is_refused_after_the_lines_before_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "LONGEST_LINE", 1 << 17)
-    (tmp_path / "lines").write_bytes(b"a\nb\n" + b"x" * (1 << 18))
-    with open(tmp_path / "lines", "rb") as file:
-        lines = available_lines(file.fileno(), 5, 5)
-        assert next(lines) == ["a", "b"]
-        with pytest.raises(DataError, match="standard input:3: .*131,072 bytes"):
-            next(lines)
 
 
 def test_an_error_ends_the_command_while_its_input_is_open(runs):

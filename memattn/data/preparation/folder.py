@@ -70,7 +70,7 @@ def describe_files(paths: Iterable[str]) -> list[dict[str, str | int]]:
 def copy_files(paths: Iterable[str], folder: str) -> None:
     """Copies files into a folder. Raises OSError."""
     for path in paths:
-        with reading.open_regular(path) as file:
+        with open(path, "rb") as file:
             files.write(os.path.join(folder, os.path.basename(path)), file.read())
 
 
