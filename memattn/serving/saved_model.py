@@ -51,6 +51,7 @@ def export(trained: Trained, folder: str, max_source_length: int | None = None) 
     if trained.config.model.has_memory_length and not trained.config.decoding.memory_ratio:
         raise ConfigError("decoding.memory_ratio: an exported model needs one; --set decoding.memory_ratio=1.2, say")
     folder = os.path.normpath(folder)
+    checkpoints.check_path(folder)
     if os.path.exists(folder):
         raise ConfigError(f"{folder}: exists; use another --output")
     files.make_folder(os.path.dirname(folder))
@@ -234,6 +235,7 @@ def load(folder: str, n_best: int | None = None) -> tuple[SavedSearcher, Tokeniz
     """
     if not os.path.isdir(folder):
         raise ConfigError(f"{folder}: not a folder; give the --output of memattn-export")
+    checkpoints.check_path(folder)
     extra = os.path.join(folder, EXTRA)
     facts = _read_facts(folder, extra)
     # Of the config, only this section counts: the model's own may name a mechanism that this machine lacks.
@@ -243,10 +245,9 @@ def load(folder: str, n_best: int | None = None) -> tuple[SavedSearcher, Tokeniz
         raise ConfigError(f"--nbest: {n_best} is more than the export's decoding.n_best = {config.n_best}; {advice}")
     config = dataclasses.replace(config, n_best=n_best or config.n_best)
     try:
-        with checkpoints.plain_path(folder) as path:
-            with contextlib.suppress(FileNotFoundError):  # raises if damaged, which `load` would only log
-                tf.saved_model.experimental.read_fingerprint(path)
-            model = tf.saved_model.load(path)
+        with contextlib.suppress(FileNotFoundError):  # raises if damaged, which `load` would only log
+            tf.saved_model.experimental.read_fingerprint(folder)
+        model = tf.saved_model.load(folder)
     except Exception as error:  # TensorFlow raises errors of any type for a truncated file
         raise RunError(f"{folder}: damaged; export it again: {reason(error)}") from error
     vocabulary = read_vocabulary(os.path.join(extra, VOCABULARY))

@@ -109,13 +109,13 @@ def _read(config: Config, folder: str) -> _Inputs:
     """Reads the inputs of a run, checks that they can be used, and writes the corpus of a task if it does not exist."""
     if config.decoding.num_slots:
         raise ConfigError("decoding.num_slots: is for a trained model; training and its validations use all slots")
+    steps = [checkpoints.step_of(path) for path in checkpoints.listed(os.path.join(folder, run_folder.CHECKPOINTS))]
     path = config.data.path
     if config.data.generated is not None:
         task_corpus.prepare(config.data.generated, path)
     corpus.check_folder(path)
     vocabulary, tokenizer = corpus.read_vocabulary(os.path.join(path, corpus.VOCABULARY)), tokenizers.read(path)
     batches = _batches(config, vocabulary)
-    steps = [checkpoints.step_of(path) for path in checkpoints.listed(os.path.join(folder, run_folder.CHECKPOINTS))]
     facts = batches.corpus.source.facts()
     start = starting.read(config, vocabulary, tokenizer, facts, steps[-1] if steps else None)
     longest_source = batches.longest_source

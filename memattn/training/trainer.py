@@ -9,7 +9,7 @@ A training step, in `Trainer._loop`, goes through these parts:
    checkpoint.
 5. `stopping.Stopping` lets the workers agree whether a signal came, or a checkpoint is due by the clock.
 6. `validation.Validation` scores the weights, if it is time; `Progress` decides what follows from the scores.
-7. `runs.checkpoints.CheckpointFolder` writes a checkpoint, if it is time or training ends.
+7. `runs.checkpoints.manager` writes a checkpoint, if it is time or training ends.
 
 `opening.open_run` makes all that the loop needs; `divergence` ends runs whose weights or loss are useless.
 """

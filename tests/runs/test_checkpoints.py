@@ -77,8 +77,8 @@ def test_a_weight_that_no_attribute_leads_to_is_refused():
 
 
 def save(model, folder, *steps, keep=1, **trackables):
-    """Saves a checkpoint of a model, and of further trackables, at each step; returns the folder's CheckpointFolder."""
-    kept = checkpoints.CheckpointFolder(Checkpoint(model, **trackables).trackable, str(folder), keep)
+    """Saves a checkpoint of a model, and of further trackables, at each step; returns their manager."""
+    kept = checkpoints.manager(Checkpoint(model, **trackables), str(folder), keep)
     for step in steps:
         kept.save(step)
     return kept
@@ -196,7 +196,7 @@ def test_progress_keeps_its_defaults_for_keys_that_are_not_stored():
 def test_a_checkpoint_with_a_counter_of_another_type_is_refused_in_one_line(tmp_path):
     """Up to version 0.3, runs in float16 counted the steps since the last change of their loss scale in int32."""
     model, folder = make_model("none", {}), str(tmp_path)
-    checkpoints.CheckpointFolder(Checkpoint(model, step=[tf.Variable(0)]).trackable, folder, 1).save(1)
+    checkpoints.manager(Checkpoint(model, step=[tf.Variable(0)]), folder, 1).save(1)
     with (
         pytest.warns(UserWarning, match="step-1: checkpoint skipped: .*expected dtype int64 does not equal .* int32"),
         pytest.raises(RunError, match="no checkpoint can be read"),
