@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from memattn.attention import MECHANISMS, OptionError
 from memattn.attention.options import MODEL_FACTS
 from memattn.config.schema import Origin, did_you_mean, listed, not_one_of, value_of
-from memattn.errors import ConfigError, reason, short
+from memattn.errors import reason, short
 
 if TYPE_CHECKING:
     from memattn.attention import AttentionMechanism
@@ -29,10 +29,7 @@ def complete(attention: Mapping[str, Any], key: str, origin: Origin) -> dict[str
     """
     name = attention.get("name", DEFAULT)
     mechanism = _mechanism(name, f"{key}.name", origin)
-    try:
-        parameters = mechanism_parameters(mechanism)
-    except ConfigError as error:
-        raise origin.error(f"{key}.name", str(error)) from error
+    parameters = mechanism_parameters(mechanism)
     options = {option: value for option, value in attention.items() if option != "name"}
     for option, value in options.items():
         if option not in parameters:
@@ -60,7 +57,7 @@ def complete(attention: Mapping[str, Any], key: str, origin: Origin) -> dict[str
 def keys_of_option(option: str) -> list[str]:
     """Returns a list with the dotted key of an option of a registered mechanism; [] if no mechanism has it."""
     for name in MECHANISMS:
-        with contextlib.suppress(ImportError, ConfigError):  # of a mechanism that cannot be imported or read
+        with contextlib.suppress(ImportError):  # of a mechanism that cannot be imported
             if option in mechanism_parameters(MECHANISMS[name]):
                 return [f"model.attention.{option}"]
     return []
@@ -77,16 +74,5 @@ def _mechanism(name: Any, key: str, origin: Origin) -> Any:
 
 
 def mechanism_parameters(mechanism: "type[AttentionMechanism]") -> dict[str, inspect.Parameter]:
-    """Returns the arguments of a mechanism's constructor that a config sets.
-
-    Raises:
-      ConfigError: an annotation cannot be evaluated.
-    """
-    parameters = {
-        name: argument for name, argument in mechanism.constructor_arguments().items() if name not in MODEL_FACTS
-    }
-    for name, parameter in parameters.items():
-        if isinstance(parameter.annotation, str):  # postponed, and a name in it is unknown
-            problem = f"the annotation {parameter.annotation!r} of argument {name} cannot be evaluated"
-            raise ConfigError(f"{mechanism.__name__}: {problem}")
-    return parameters
+    """Returns the arguments of a mechanism's constructor that a config sets."""
+    return {name: argument for name, argument in mechanism.constructor_arguments().items() if name not in MODEL_FACTS}

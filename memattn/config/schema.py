@@ -7,6 +7,7 @@ import dataclasses
 import difflib
 import importlib
 import math
+import operator
 import textwrap
 import types
 import typing
@@ -252,17 +253,11 @@ def _float_from(value: Any) -> Any:
 
 
 def _in_range(value: Any, key: str, origin: Origin, metadata: Mapping) -> Any:
-    at_least, above, below = (metadata.get(name) for name in ("at_least", "above", "below"))
-    if isinstance(value, float) and not math.isfinite(value):
-        raise origin.error(key, f"must be finite, not {value}")
-    if isinstance(value, int) and abs(value) >= 2**31:
-        raise origin.error(key, f"an int must fit 32 bits, not {abbreviated(value)}")
-    if at_least is not None and value < at_least:
-        raise origin.error(key, f"must be at least {at_least}, not {value}")
-    if above is not None and value <= above:
-        raise origin.error(key, f"must be above {above}, not {value}")
-    if below is not None and value >= below:
-        raise origin.error(key, f"must be below {below}, not {value}")
+    limits = {"at_least": operator.ge, "above": operator.gt, "below": operator.lt}
+    for name, fits in limits.items():
+        limit = metadata.get(name)
+        if limit is not None and not fits(value, limit):
+            raise origin.error(key, f"must be {name.replace('_', ' ')} {limit}, not {value}")
     return value
 
 

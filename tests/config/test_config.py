@@ -439,13 +439,11 @@ def test_an_error_names_the_file_that_holds_the_value(load_files):
         ("3", r"run.yaml:1: base: expected the path of another config, not 3$"),
         ("nowhere.yaml", r"run.yaml:1: base: no such file: .*nowhere.yaml; shipped configs: .*copy/small"),
         (".", r"run.yaml:1: base: no such file: "),
-        ("run.yaml", r"run.yaml:1: base: run.yaml leads back to this file$"),
-        ("round.yaml", r"round.yaml:1: base: run.yaml leads back to this file$"),
     ],
 )
 def test_an_unusable_base_is_refused(load_files, base, message):
     with pytest.raises(ConfigError, match=message):
-        load_files(run=f"base: {base}\n{COPY}", round="base: run.yaml\n")
+        load_files(run=f"base: {base}\n{COPY}")
 
 
 @pytest.mark.parametrize(
@@ -553,7 +551,7 @@ def test_a_mechanism_may_postpone_its_annotations(load, monkeypatch):
         load(COPY, "model.attention={name: postponed, width: x}")
     with pytest.raises(ConfigError, match="model.attention.scoring: 'c' .*a, b"):
         load(COPY, "model.attention={name: postponed, width: 3, scoring: c}")
-    with pytest.raises(ConfigError, match="Unknown: .*'Sizes'.*width"):
+    with pytest.raises(ConfigError, match="model.attention.width: expected Sizes, not 3"):
         load(COPY, "model.attention={name: unknown, width: 3}")
     with pytest.raises(ConfigError, match="model.attention.width: .*complex.*not 3"):
         load(COPY, "model.attention={name: strange, width: 3}")

@@ -439,9 +439,7 @@ def test_groups_of_seeds_have_distinct_names(load):
     assert list(groups(name_of_a_run, load)) == ["num_slots=2", "num_slots=2-max_steps=2"]
 
 
-@pytest.mark.parametrize(
-    "content", ["[]", "3", "{}", '{"config": 5}', '{"config": {}, "checkpoints": 3}', "[" * 100_000]
-)
+@pytest.mark.parametrize("content", ["[]", "3", "{}", '{"config": 5}', '{"config": {}, "checkpoints": 3}'])
 def test_a_malformed_result_counts_as_missing(load, tmp_path, monkeypatch, content):
     monkeypatch.setattr(sweep, "command", Commands())
     config, folder = load(GRID[:1]), tmp_path / "sweep"
