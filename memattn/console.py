@@ -15,15 +15,10 @@ _drawn, _drawn_at = "", 0.0  # the progress line as it stands on the terminal, a
 
 
 def say(text: str, file: TextIO | None = None) -> None:
-    """Prints a line on a file, by default standard output; discards it once nobody reads the file, or its disk is full.
-
-    Characters that the encoding of the file lacks are printed as their numbers.
-    """
-    file = file or sys.stdout
-    encoding = file.encoding or "utf-8"
+    """Prints a line on a file, by default standard output; discards it if nobody reads the file or the disk is full."""
     with _lock:
         _erase()
-        _write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n", file)
+        _write(text + "\n", file or sys.stdout)
         _draw()
 
 

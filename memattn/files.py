@@ -8,9 +8,7 @@ import os
 import secrets
 import tempfile
 from collections.abc import Iterator
-from typing import IO, Any, BinaryIO
-
-from memattn import reading
+from typing import BinaryIO
 
 UNFINISHED = ".unfinished"
 
@@ -52,16 +50,6 @@ def make_folder(path: str) -> None:
         tempfile.TemporaryFile(dir=path or os.curdir).close()
 
 
-def open_in_place(path: str, mode: str, **options: Any) -> IO:
-    """Opens a file that is written in place, as `open` does.
-
-    Raises OSError, also if anything but a regular file is there: a named pipe would wait for a reader.
-    """
-    if os.path.exists(path):
-        reading.check_regular(path)
-    return open(path, mode, **options)
-
-
 def sync(path: str) -> None:
     """Makes the content of a file or folder survive a power failure. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -98,9 +86,9 @@ def write_csv(path: str, rows: list[dict]) -> None:
 
 
 def checksum(path: str, algorithm: str = "sha256") -> str:
-    """Returns the checksum of a regular file by an algorithm of hashlib, in hexadecimal. Raises OSError."""
+    """Returns the checksum of a file by an algorithm of hashlib, in hexadecimal. Raises OSError."""
     digest = hashlib.new(algorithm, usedforsecurity=False)
-    with reading.open_regular(path) as file:
+    with open(path, "rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()

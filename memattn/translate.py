@@ -6,8 +6,7 @@ memattn-translate --run_dir runs/multi30k < source.txt > translations.txt
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import sys
-from io import TextIOWrapper
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -22,12 +21,8 @@ _TRANSLATION_FLAGS = ("nbest", "scores", "alignment")
 
 
 def _check() -> None:
-    """Raises ConfigError for closed streams, and for flags that contradict each other."""
+    """Raises ConfigError for flags that contradict each other."""
     options = flags.FLAGS
-    if sys.stdin is None:
-        raise ConfigError("standard input is closed; give it lines to translate")
-    if sys.__stdout__ is None:
-        raise ConfigError("standard output is closed; it is where the translations go")
     if options.score and (unused := [f"--{name}" for name in _TRANSLATION_FLAGS if options[name].value]):
         raise ConfigError(f"--score: scores given pairs; {', '.join(unused)}: for translations")
 
@@ -37,8 +32,6 @@ def _main() -> int:
 
     options = flags.FLAGS
     work = _work(options)
-    sys.stdout = cast(TextIOWrapper, sys.__stdout__)  # raises BrokenPipeError once nobody reads it, which ends the work
-    sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     try:
         write_results(work, available_lines(sys.stdin.fileno(), work.batch_size, 16 * work.batch_size))
     except BrokenPipeError:

@@ -47,10 +47,8 @@ def main() -> int:
         files.write(os.path.join(folder, run_folder.CONFIG), configs.dump(trained.config))
         for name_of_file in kept:
             shutil.copy(os.path.join(options.run_dir, name_of_file), folder)
-        best = checkpoints.CheckpointFolder(
-            checkpoints.Checkpoint(trained.model).trackable, os.path.join(folder, run_folder.BEST), 1
-        )
-        path = best.save(evaluation.result.step)
+        best = os.path.join(folder, run_folder.BEST)
+        path = checkpoints.manager(checkpoints.Checkpoint(trained.model), best, 1).save(evaluation.result.step)
         result = dataclasses.replace(evaluation.result, checkpoints=[os.path.relpath(path, parent)])
         files.write(os.path.join(folder, model_card.FILE), model_card.model_card(result))
         with files.writing(options.output) as file, tarfile.open(fileobj=file, mode="w:xz") as archive:

@@ -9,7 +9,7 @@ import numpy as np
 import yaml
 
 from memattn import reading
-from memattn.config import aliases, checks, mechanism_options, shipped
+from memattn.config import checks, mechanism_options, shipped
 from memattn.config.schema import Origin, build, keys_named, keys_of_other_kinds, parse
 from memattn.config.sections import Config, ModelConfig, Seq2SeqConfig
 from memattn.errors import ConfigError, DataError, abbreviated, short
@@ -66,7 +66,7 @@ def checked(tree: dict, origin: Origin) -> Config:
     Raises:
       ConfigError: a key is unknown, or a value cannot be used; the message names the place of the key.
     """
-    tree = {"data": {}, **aliases.current(tree, origin)}
+    tree = {"data": {}, **tree}
     _check_top_level_keys(tree, origin)
     config = build(Config, tree, "", origin)
     if isinstance(config.model, Seq2SeqConfig):
@@ -99,16 +99,15 @@ def _without_xla(config: Config) -> Config:
     return dataclasses.replace(config, training=training, decoding=decoding)
 
 
-def _read(path: str, origin: Origin, readers: tuple[str, ...] = ()) -> dict:
+def _read(path: str, origin: Origin) -> dict:
     """Returns the values of a file merged into those of its base.
 
     Args:
       path: path of the file.
       origin: receives the place of each key.
-      readers: files that have `path` as their base, directly or through other files.
     """
     try:
-        text = reading.text(path, reading.LARGEST_CONFIG)
+        text = reading.text(path)
     except OSError as error:
         advice = shipped.advice(path) if isinstance(error, FileNotFoundError) else ""
         raise ConfigError(f"{path}: cannot read the config: {error.strerror}{advice}") from error
@@ -116,19 +115,16 @@ def _read(path: str, origin: Origin, readers: tuple[str, ...] = ()) -> dict:
         raise ConfigError(str(error)) from error
     origin_of_file = Origin(path)
     tree = parse(text, origin_of_file)
-    if tree is None:
-        raise ConfigError(f"{path}: the config is empty; it needs at least `data`")
     if not isinstance(tree, dict):
         raise ConfigError(f"{path}: a config is a mapping with the keys data, model, training, decoding, sweep")
     base = tree.pop("base", None)
     if base is not None:
-        base_path = _base_path(base, path, origin_of_file, readers)
-        tree = _merged(_read(base_path, origin, (path, *readers)), tree)
+        tree = _merged(_read(_base_path(base, path, origin_of_file), origin), tree)
     origin.lines.update(origin_of_file.lines)
     return tree
 
 
-def _base_path(base: Any, path: str, origin: Origin, readers: tuple[str, ...]) -> str:
+def _base_path(base: Any, path: str, origin: Origin) -> str:
     """Returns the path of the file that a config names as its `base`."""
     if not isinstance(base, str):
         raise origin.error("base", f"expected the path of another config, not {abbreviated(base)}")
@@ -136,8 +132,6 @@ def _base_path(base: Any, path: str, origin: Origin, readers: tuple[str, ...]) -
     base_path = relative if os.path.isfile(relative) else shipped.path_of(base)
     if base_path is None:
         raise origin.error("base", f"no such file: {short(relative)}{shipped.advice(base)}")
-    if base_path in (path, *readers):
-        raise origin.error("base", f"{short(base)} leads back to this file")
     return base_path
 
 

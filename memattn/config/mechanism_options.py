@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from memattn.config.schema import Origin, did_you_mean, listed, not_one_of, value_of
-from memattn.errors import ConfigError, reason, short
+from memattn.errors import reason, short
 
 if TYPE_CHECKING:
     from memattn.attention import AttentionMechanism
@@ -31,10 +31,7 @@ def complete(attention: Mapping[str, Any], key: str, origin: Origin) -> dict[str
 
     name = attention.get("name", DEFAULT)
     mechanism = _mechanism(name, f"{key}.name", origin)
-    try:
-        parameters = mechanism_parameters(mechanism)
-    except ConfigError as error:
-        raise origin.error(f"{key}.name", str(error)) from error
+    parameters = mechanism_parameters(mechanism)
     options = {option: value for option, value in attention.items() if option != "name"}
     for option, value in options.items():
         if option not in parameters:
@@ -80,18 +77,7 @@ def _mechanism(name: Any, key: str, origin: Origin) -> "type[AttentionMechanism]
 
 
 def mechanism_parameters(mechanism: "type[AttentionMechanism]") -> dict[str, inspect.Parameter]:
-    """Returns the arguments of a mechanism's constructor that a config sets.
-
-    Raises:
-      ConfigError: an annotation cannot be evaluated.
-    """
+    """Returns the arguments of a mechanism's constructor that a config sets."""
     from memattn.attention.options import MODEL_FACTS
 
-    parameters = {
-        name: argument for name, argument in mechanism.constructor_arguments().items() if name not in MODEL_FACTS
-    }
-    for name, parameter in parameters.items():
-        if isinstance(parameter.annotation, str):  # postponed, and a name in it is unknown
-            problem = f"the annotation {parameter.annotation!r} of argument {name} cannot be evaluated"
-            raise ConfigError(f"{mechanism.__name__}: {problem}")
-    return parameters
+    return {name: argument for name, argument in mechanism.constructor_arguments().items() if name not in MODEL_FACTS}

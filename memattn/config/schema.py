@@ -7,7 +7,7 @@ import dataclasses
 import difflib
 import importlib
 import math
-import re
+import operator
 import textwrap
 import types
 import typing
@@ -25,11 +25,7 @@ _Section = TypeVar("_Section", bound="DataclassInstance")
 
 _MAPPINGS = (Mapping, dict)
 _SCALARS = {int: "an int", float: "a number", bool: "true or false", str: "a str"}
-_OCTAL = re.compile(r"0o[0-7]{1,22}")  # an octal int in YAML 1.2
-_LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
 _COMPARED_CHARACTERS = 100  # characters of an unknown name that are compared with known names
-_TAG_PREFIX = "tag:yaml.org,2002:"
-_MAX_VALUES = 100_000  # upper bound on the values in a config, with YAML aliases expanded
 
 
 def number(
@@ -82,90 +78,41 @@ class Origin:
         return ConfigError(f"{place}: {short(key)}: {problem}" if key else f"{place}: {problem}")
 
 
-class _Loader(yaml.SafeLoader):
-    """A loader of YAML 1.1 without the types that YAML 1.2 dropped, such as dates."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [
-        (tag, pattern)
-        for tag, pattern in resolvers
-        if tag.removeprefix(_TAG_PREFIX) in ("bool", "int", "float", "null")
-    ]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
 def parse(text: str, origin: Origin) -> Any:
     """Returns the plain values of a YAML text, None for an empty one; records the line of each key.
 
     Raises:
-      ConfigError: the text is no valid YAML, or has a value that no config may have.
+      ConfigError: the text is no valid YAML, or gives a key twice.
     """
     try:
-        node = yaml.compose(text, Loader=_Loader)
-        return None if node is None else _construct(node, "", origin)
-    except ConfigError:
-        raise
-    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _record_lines(node, "", origin)
+        return loader.construct_document(node)
+    except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark and not origin.name.startswith("--set") else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise ConfigError(f"{origin.name}{line}: not valid YAML: {problem}") from error
-    except RecursionError as error:
-        raise ConfigError(f"{origin.name}: nested too deep, or an alias within its own anchor") from error
 
 
-def _construct(node: yaml.Node, key: str, origin: Origin) -> Any:
-    """Returns the plain values of a YAML node; records the line of each key. Refuses repeated keys."""
-    if len(origin.lines) > _MAX_VALUES:
-        raise origin.error(key, f"the config has more than {_MAX_VALUES:,} values, its aliases written out")
-    if isinstance(node, yaml.ScalarNode):
-        return _scalar(node, key, origin)
-    if node.tag.removeprefix(_TAG_PREFIX) not in ("seq", "map"):
-        raise origin.error(key, f"the tag {abbreviated(node.tag)} is for no list or mapping; remove it")
+def _record_lines(node: yaml.Node, key: str, origin: Origin) -> None:
+    """Records the line of each key of a YAML node. Refuses repeated keys."""
     if isinstance(node, yaml.SequenceNode):
         for i, item in enumerate(node.value):
             origin.lines[f"{key}[{i}]"] = f"{origin.name}:{item.start_mark.line + 1}"
-        return [_construct(item, f"{key}[{i}]", origin) for i, item in enumerate(node.value)]
-    mapping: dict[str, Any] = {}
-    for name_node, value_node in node.value:
-        if not isinstance(name_node, yaml.ScalarNode):
-            raise origin.error(key, "a key is a str, not a list or a mapping")
-        name = _encodable(name_node.value, key, origin)
-        dotted = f"{key}.{name}" if key else name
-        # The line of the key, not of its value: the value may be an alias.
-        origin.lines[dotted] = f"{origin.name}:{name_node.start_mark.line + 1}"
-        if name in mapping:
-            raise origin.error(dotted, "given twice")
-        mapping[name] = _construct(value_node, dotted, origin)
-    return mapping
-
-
-def _scalar(node: yaml.ScalarNode, key: str, origin: Origin) -> Any:
-    """Returns the value of a YAML scalar. Refuses ints that YAML 1.1 reads as octal and YAML 1.2 as decimal."""
-    kind, text = node.tag.removeprefix(_TAG_PREFIX), node.value
-    if kind in ("int", "float") and ":" in text and not node.style:  # base 60 in YAML 1.1, a str in 1.2
-        return text
-    if kind == "int" and _LEADING_ZERO.fullmatch(text):
-        advice = "leave out the zero, write 0o... for octal, or quote it for a str"
-        raise origin.error(key, f"{abbreviated(text)} is octal in YAML 1.1 and decimal in 1.2; {advice}")
-    try:
-        value = _Loader("").construct_object(node)
-    except Exception as error:  # PyYAML's constructors raise errors of any type
-        raise origin.error(key, f"not a plain value: {abbreviated(text)}") from error
-    if isinstance(value, int) and value.bit_length() > 64:
-        raise origin.error(key, f"a number of {value.bit_length():,} bits is too large")
-    return _encodable(value, key, origin) if isinstance(value, str) else value
-
-
-def _encodable(text: str, key: str, origin: Origin) -> str:
-    """Returns the text. Refuses half of a surrogate pair, which has no encoding in UTF-8."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise origin.error(key, f"not a character: {abbreviated(text[error.start])}") from error
-    return text
+            _record_lines(item, f"{key}[{i}]", origin)
+    elif isinstance(node, yaml.MappingNode):
+        for name, value in node.value:
+            dotted = f"{key}.{name.value}".lstrip(".")
+            is_repeated = dotted in origin.lines
+            # The line of the key, not of its value: the value may be an alias.
+            origin.lines[dotted] = f"{origin.name}:{name.start_mark.line + 1}"
+            if is_repeated:
+                raise origin.error(dotted, "given twice")
+            _record_lines(value, dotted, origin)
 
 
 def build(section: type[_Section], tree: Any, key: str, origin: Origin) -> _Section:
@@ -270,8 +217,8 @@ def value_of(hint: Any, value: Any, key: str, origin: Origin, metadata: Mapping)
             return value
         if kind in _MAPPINGS or kind is list:
             return _collection(kind, value, key, origin)
-        if kind in (int, float):
-            value = _number_from(value, kind)
+        if kind is float:
+            value = _float_from(value)
         if kind in _SCALARS and isinstance(value, kind) and isinstance(value, bool) == (kind is bool):
             if "registry" in metadata and value not in metadata["known"] and value not in (names := choices(metadata)):
                 raise origin.error(key, not_one_of(value, names))
@@ -297,30 +244,20 @@ def _collection(kind: Any, value: Any, key: str, origin: Origin) -> Any:
     return value
 
 
-def _number_from(value: Any, kind: type) -> Any:
-    """Returns the number that YAML 1.2 reads where PyYAML reads a str, such as 1e-4 and 0o17; else the value."""
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        return value
-    if isinstance(value, str) and _OCTAL.fullmatch(value):
-        value = int(value, 8)
+def _float_from(value: Any) -> Any:
+    """Returns the float of an int, or of a str such as 1e-4, where YAML 1.1 wants 1.0e-4; else the value."""
     try:
-        return float(value) if kind is float else value
-    except (ValueError, OverflowError):
+        return float(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else value
+    except ValueError:
         return value
 
 
 def _in_range(value: Any, key: str, origin: Origin, metadata: Mapping) -> Any:
-    at_least, above, below = (metadata.get(name) for name in ("at_least", "above", "below"))
-    if isinstance(value, float) and not math.isfinite(value):
-        raise origin.error(key, f"must be finite, not {value}")
-    if isinstance(value, int) and abs(value) >= 2**31:
-        raise origin.error(key, f"an int must fit 32 bits, not {abbreviated(value)}")
-    if at_least is not None and value < at_least:
-        raise origin.error(key, f"must be at least {at_least}, not {value}")
-    if above is not None and value <= above:
-        raise origin.error(key, f"must be above {above}, not {value}")
-    if below is not None and value >= below:
-        raise origin.error(key, f"must be below {below}, not {value}")
+    limits = {"at_least": operator.ge, "above": operator.gt, "below": operator.lt}
+    for name, fits in limits.items():
+        limit = metadata.get(name)
+        if limit is not None and not fits(value, limit):
+            raise origin.error(key, f"must be {name.replace('_', ' ')} {limit}, not {value}")
     return value
 
 

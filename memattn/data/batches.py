@@ -80,7 +80,6 @@ class TrainingBatches:
       pairs: number of pairs in an epoch.
       longest_source: longest source in an epoch, including its end of sentence.
       window_size: number of pairs in a window, including the skipped ones.
-      largest: rows, source width and target width of the batch with the most ids.
 
     Raises DataError if no pair is short enough, or a batch of tokens cannot hold the longest pair.
     """
@@ -109,8 +108,6 @@ class TrainingBatches:
         self._longer = self.widths.max(1)
         self.longest_source = int(self.widths[-1, 0])
         self._rows = [self._rows_for(width) for width in self._longer.tolist()]
-        shapes = ((rows, *widths) for rows, widths in zip(self._rows, self.widths.tolist(), strict=True))
-        self.largest = max(shapes, key=lambda shape: shape[0] * (shape[1] + shape[2]))
         self.window_size = max(WINDOW, _LEAST_BATCHES * max(self._rows))
 
     def _scan(self) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ import tempfile
 import numpy as np
 from tqdm import tqdm
 
-from memattn import console, files, processes, reading, resources
+from memattn import files, processes, reading
 from memattn.config import CopyConfig, differences
 from memattn.data.corpus import SIDES, VOCABULARY
 from memattn.data.tasks import TASKS, draw_lengths
@@ -21,9 +21,6 @@ SPLITS = ("train", "valid")
 _FILES = (VOCABULARY, *(f"{split}.{side}" for split in SPLITS for side in SIDES), MANIFEST)
 _UNFINISHED_PREFIX = "unfinished-"
 _BLOCK = 10_000  # pairs that are drawn at a time
-_BYTES_PER_SYMBOL = 100  # memory for each symbol of a vocabulary
-_BYTES_PER_TOKEN = 16  # memory for each token while pairs are drawn
-_LARGE = 1e9  # bytes from which on a corpus takes minutes to write
 
 
 def prepare(config: CopyConfig, folder: str) -> None:
@@ -34,13 +31,12 @@ def prepare(config: CopyConfig, folder: str) -> None:
     with the manifest and all files is not touched.
 
     Raises:
-      ConfigError: The folder holds the data of another task, or memory or disk is too small for the corpus.
+      ConfigError: The folder holds the data of another task.
       OSError: The corpus cannot be written.
     """
     settings = config.settings
     if _is_complete(folder, settings):
         return
-    _check_resources(config, folder)
     os.makedirs(folder, exist_ok=True)
     making = processes.making(os.path.join(folder, MANIFEST), "is writing it; waiting", wait=True)
     with files.naming(folder), making as is_locked:
@@ -48,27 +44,6 @@ def prepare(config: CopyConfig, folder: str) -> None:
             _write_corpus(config, folder, settings)
             if is_locked:
                 _remove_unfinished(folder)
-
-
-def expected_size(config: CopyConfig) -> tuple[int, int]:
-    """Returns lower bounds on the expected size of a corpus: the tokens of all sources, and the bytes of all files."""
-    examples = config.train_examples + config.valid_examples
-    tokens = examples * config.max_length // 2  # lengths are uniform; a source has as many tokens as its length or more
-    return tokens, 2 * tokens + 4 * config.num_symbols
-
-
-def _check_resources(config: CopyConfig, folder: str) -> None:
-    """Raises ConfigError for a corpus that memory or disk cannot hold; announces a large one."""
-    _, size = expected_size(config)
-    key = config.key
-    pairs = f"{config.train_examples + config.valid_examples:,} pairs of up to {config.max_length:,}"
-    vocabulary = f"a vocabulary of {config.num_symbols:,} symbols"
-    resources.check(_BYTES_PER_SYMBOL * config.num_symbols, f"{key}.num_symbols", vocabulary)
-    tokens_at_once = min(_BLOCK, max(config.train_examples, config.valid_examples)) * config.max_length // 2
-    resources.check(_BYTES_PER_TOKEN * tokens_at_once, f"{key}.max_length", f"drawing {pairs}")
-    resources.check_disk(size, folder, key, f"a corpus of {pairs}")
-    if size > _LARGE:
-        console.say(f"{folder}: writing {pairs}, at least {resources.readable(size)}")
 
 
 def _is_complete(folder: str, settings: dict) -> bool:

@@ -4,10 +4,10 @@ from memattn import reading
 from memattn.errors import DataError
 
 
-def read_lines(path: str, *, pipes: bool = False) -> list[str]:
-    """Returns the lines of a UTF-8 file, plain or .gz, without their ends; `pipes` allows a pipe. Raises DataError."""
+def read_lines(path: str) -> list[str]:
+    """Returns the lines of a UTF-8 file, plain or .gz, without their ends. Raises DataError."""
     try:
-        return decode_lines(b"".join(reading.lines(path, pipes=pipes)), path, 1)
+        return decode_lines(b"".join(reading.lines(path)), path, 1)
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from error
 

@@ -63,12 +63,12 @@ def read(folder: str, split: str, vocabulary: Vocabulary, tokenizer: Tokenizer, 
 
 
 def read_files(trained: Trained, source: str, target: str) -> TestSet:
-    """Reads two files of text (plain or .gz) or pipes, processed as the training text was.
+    """Reads two files of text (plain or .gz), processed as the training text was.
 
     Raises ConfigError if the run's sources are no text, DataError.
     """
     trained.check_reads_text("--source")
-    source_lines, target_lines = (read_lines(path, pipes=True) for path in (source, target))
+    source_lines, target_lines = (read_lines(path) for path in (source, target))
     if len(source_lines) != len(target_lines):
         raise DataError(f"{source} has {len(source_lines):,} lines and {target} has {len(target_lines):,}")
     if not source_lines:

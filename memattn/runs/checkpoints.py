@@ -5,7 +5,6 @@ import functools
 import glob
 import os
 import re
-import tempfile
 import time
 import warnings
 from collections.abc import Iterable, Iterator
@@ -13,13 +12,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from memattn import files, reading
-from memattn.errors import RunError, reason, short
+from memattn.errors import ConfigError, RunError, reason, short
 from memattn.keras_parts import unsupported
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # TensorFlow appends it to the path of a variable
 _PREFIX = "step-"  # a checkpoint's name is this and the number of its step
-_PATTERN = re.compile(r"[*?\[\\]")  # characters that make a path a pattern for TensorFlow
 _LISTING = "checkpoint"  # list of a folder's checkpoints in TensorFlow's format; missing before the first is complete
 _REPLACING_TIME = 0.2  # seconds; more than training takes from removing a checkpoint to listing the rest
 _SLOT_NAMES = {"momentums": "momentum", "velocities": "velocity"}  # names in checkpoints, by Keras' attributes
@@ -33,7 +30,7 @@ class Checkpoint:
     So neither Keras' names nor the order in which layers are made matter.
 
     Attributes:
-      trackable: TensorFlow's checkpoint, which `CheckpointFolder` saves.
+      trackable: TensorFlow's checkpoint, which `manager` saves.
     """
 
     def __init__(self, model: tf.keras.Model, optimizer: tf.keras.optimizers.Optimizer | None = None, **kwargs):
@@ -51,14 +48,6 @@ class Checkpoint:
 
     def read(self, path: str) -> None:
         """Restores a checkpoint. If it cannot be read, changes nothing, and raises TensorFlow's error, of any type."""
-        folder, name = os.path.split(path)
-        for file in os.listdir(folder or "."):
-            if file.startswith(f"{name}."):
-                reading.check_regular(os.path.join(folder, file))
-        with plain_path(folder) as plain:
-            self._read(os.path.join(plain, name))
-
-    def _read(self, path: str) -> None:
         shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
         for key, weight in self._weights.items():
             shape = shapes.get(f"model/{key}{_VALUE}")
@@ -69,7 +58,7 @@ class Checkpoint:
         try:
             status = self.trackable.read(path)
             status.assert_existing_objects_matched()
-            status.expect_partial()  # the counter of TensorFlow's CheckpointManager, which 0.2 wrote, is not read
+            status.expect_partial()  # the counter of TensorFlow's CheckpointManager is read once it exists
         except Exception:
             # TensorFlow restores these before it reads weights.
             for state, content in zip(self._states, before, strict=True):
@@ -77,66 +66,15 @@ class Checkpoint:
             raise
 
 
-class CheckpointFolder:
-    """The checkpoints that training writes into a folder, of which only the last ones are kept.
-
-    This class replaces TensorFlow's CheckpointManager, which treats paths as patterns, and so can remove files of other
-    runs.
-
-    Args:
-      trackable: what is saved.
-      directory: the folder.
-      keep: number of checkpoints that are kept.
-    """
-
-    def __init__(self, trackable: tf.train.Checkpoint, directory: str, keep: int):
-        self._trackable, self.directory, self._keep = trackable, directory, keep
-        state = read_listing(directory)
-        paths = listed(directory)[::-1] if state is None else _named_by_training(state.all_model_checkpoint_paths)
-        self._steps = [step_of(path) for path in paths]  # in the order in which they were written
-
-    @property
-    def latest_checkpoint(self) -> str | None:
-        """The path of the last checkpoint; None if there is none."""
-        return self._path(self._steps[-1]) if self._steps else None
-
-    def save(self, step: int) -> str:
-        """Writes the checkpoint of a step; returns its path. Raises TensorFlow's errors, OSError."""
-        path = self._path(step)
-        self._trackable.write(path)
-        self._steps = [earlier for earlier in self._steps if earlier != step] + [step]
-        self._write_listing()  # lists the old checkpoints, too, while they are complete
-        removed, self._steps = self._steps[: -self._keep], self._steps[-self._keep :]
-        for old_step in removed:
-            old_path = self._path(old_step)
-            for old in [f"{old_path}.index", *glob.glob(f"{glob.escape(old_path)}.data-*-of-*")]:
-                with contextlib.suppress(FileNotFoundError):
-                    os.remove(old)
-        if removed:
-            self._write_listing()
-        return path
-
-    def _path(self, step: int) -> str:
-        return os.path.join(self.directory, f"{_PREFIX}{step}")
-
-    def _write_listing(self) -> None:
-        """Writes the names of the checkpoints in the format of TensorFlow's CheckpointState."""
-        lines = [f'all_model_checkpoint_paths: "{_PREFIX}{step}"\n' for step in self._steps]
-        latest = f'model_checkpoint_path: "{_PREFIX}{self._steps[-1]}"\n'
-        files.write(os.path.join(self.directory, _LISTING), "".join([latest, *lines]))
+def manager(checkpoint: Checkpoint, folder: str, keep: int) -> tf.train.CheckpointManager:
+    """Returns what writes the checkpoints step-N into a folder, by `save(N)`, and keeps the last `keep`."""
+    return tf.train.CheckpointManager(checkpoint.trackable, folder, keep, checkpoint_name=_PREFIX.removesuffix("-"))
 
 
-@contextlib.contextmanager
-def plain_path(folder: str) -> Iterator[str]:
-    """Gives a path to a folder that TensorFlow can read from: the folder's path, or a link if that is a pattern."""
-    if not _PATTERN.search(folder):
-        yield folder
-        return
-    elsewhere = "/tmp" if _PATTERN.search(tempfile.gettempdir()) else None
-    with tempfile.TemporaryDirectory(prefix="memattn-", dir=elsewhere) as temporary:
-        link = os.path.join(temporary, "folder")
-        os.symlink(os.path.join(os.getcwd(), folder), link)
-        yield link
+def check_path(path: str) -> None:
+    """Raises ConfigError for a path that TensorFlow takes for a pattern."""
+    if re.search(r"[*?\[\]\\]", path):
+        raise ConfigError(f"{path}: TensorFlow takes *, ?, [, ] and \\ for a pattern; use another folder")
 
 
 def named_weights(model: tf.keras.layers.Layer) -> dict[str, Any]:
@@ -280,32 +218,25 @@ def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
 
 
 def listed(folder: str) -> list[str]:
-    """Returns the paths of the checkpoints in a folder, newest first. Raises RunError if their list is damaged."""
+    """Returns the paths of the checkpoints in a folder, newest first.
+
+    Raises RunError if their list is damaged, ConfigError for a folder that TensorFlow takes for a pattern.
+    """
+    check_path(folder)
     listing = os.path.join(folder, _LISTING)
     if not os.path.exists(listing):
-        indices = glob.glob(os.path.join(glob.escape(folder), "*.index"))
+        indices = glob.glob(os.path.join(folder, "*.index"))
         paths = _newest_first(path.removesuffix(".index") for path in indices)
         if paths:
             warnings.warn(f"{listing}: missing; using the checkpoints in its folder by name", stacklevel=3)
         return paths
     for pause in (0, _REPLACING_TIME):  # TensorFlow fails if training replaces the list between reading size and bytes
         time.sleep(pause)
-        with contextlib.suppress(ValueError, OSError):
-            state = read_listing(folder)
+        with contextlib.suppress(ValueError):
+            state = tf.train.get_checkpoint_state(folder)
             if state and (paths := _newest_first(state.all_model_checkpoint_paths)):
                 return paths
     raise RunError(f"{listing}: damaged; remove it to use the checkpoints in its folder by name")
-
-
-def read_listing(folder: str) -> Any:
-    """Returns TensorFlow's CheckpointState of a folder; None if there is none.
-
-    Raises ValueError if the file is damaged, OSError if it is not a regular file.
-    """
-    listing = os.path.join(folder, _LISTING)
-    if os.path.exists(listing):
-        reading.check_regular(listing)
-    return tf.train.get_checkpoint_state(folder)
 
 
 def stored_state(folder: str, name: str) -> bytes | None:
@@ -313,11 +244,10 @@ def stored_state(folder: str, name: str) -> bytes | None:
 
     `name` is its name in the checkpoint. Returns None if no checkpoint can be read.
     """
-    with contextlib.suppress(RunError), plain_path(folder) as plain:
+    with contextlib.suppress(RunError):
         for path in listed(folder):
             with contextlib.suppress(Exception):  # TensorFlow raises errors of any type
-                reader = tf.train.load_checkpoint(os.path.join(plain, os.path.basename(path)))
-                return reader.get_tensor(f"{name}/.ATTRIBUTES/py_state")
+                return tf.train.load_checkpoint(path).get_tensor(f"{name}/.ATTRIBUTES/py_state")
     return None
 
 
@@ -327,9 +257,6 @@ def step_of(path: str) -> int:
 
 
 def _newest_first(paths: Iterable[str]) -> list[str]:
-    return sorted(dict.fromkeys(_named_by_training(paths)), key=step_of, reverse=True)
-
-
-def _named_by_training(paths: Iterable[str]) -> list[str]:
-    """Returns the paths whose names training gives to checkpoints."""
-    return [path for path in paths if re.fullmatch(rf"{_PREFIX}[0-9]{{1,18}}", os.path.basename(path))]
+    """Returns the paths whose names training gives to checkpoints, newest first."""
+    named = {path for path in paths if re.fullmatch(f"{_PREFIX}[0-9]+", os.path.basename(path))}
+    return sorted(named, key=step_of, reverse=True)

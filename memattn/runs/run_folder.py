@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -13,7 +12,7 @@ from memattn.config import Config
 from memattn.data.corpus import VOCABULARY
 from memattn.data.features import FACTS as SOURCE_FACTS
 from memattn.data.vocabulary import Vocabulary
-from memattn.errors import ConfigError, DataError, RunError, abbreviated
+from memattn.errors import ConfigError, DataError, RunError
 from memattn.files import write
 
 CONFIG, CORPUS = "config.yaml", "corpus.json"
@@ -148,21 +147,12 @@ def source_facts(folder: str) -> dict[str, Any]:
 
 
 def read_facts(folder: str) -> dict[str, Any]:
-    """Reads the facts about a run's training data. Raises RunError."""
+    """Reads the facts about a run's training data. Raises RunError, OSError."""
     path = os.path.join(folder, CORPUS)
     try:
         facts = reading.json_file(path, {"max_source_length": int})
     except DataError as error:
         raise RunError(f"{error}; the run folder is damaged") from error
-    except OSError as error:
-        raise RunError(f"{path}: unreadable: {error.strerror}") from error
-    line = facts.get(MEMORY_LINE, [0.0, 0.0])  # a run folder may lack the line
-    if not (
-        isinstance(line, list) and [type(number) for number in line] == [float, float] and all(map(math.isfinite, line))
-    ):
-        raise RunError(f"{path}: damaged: {MEMORY_LINE} should be two numbers, not {abbreviated(line)}")
-    if not 0 < facts["max_source_length"] < 1 << 31:
-        raise RunError(f"{path}: damaged: max_source_length should be an int above 0, in {abbreviated(facts)}")
     return facts
 
 

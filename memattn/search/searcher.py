@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from memattn import resources, xla
+from memattn import xla
 from memattn.config import DecodingConfig
 from memattn.data.batches import decoding_batches
 from memattn.data.lexicon import Lexicon, Selection
@@ -86,7 +86,6 @@ class Searcher:
         Samples depend on the seed and on the `numbers` of the sentences, by default 0, 1 and so on. If the last rows
         are padding, they need no numbers.
         """
-        self.check(*source.shape[:2])
         selection = Selection(*map(tf.constant, self._lexicon(source))) if self._lexicon else None
         uniforms = None
         if self.config.sample:
@@ -95,15 +94,6 @@ class Searcher:
         with self._graph_options:
             hypotheses = self.search(tf.constant(source), self.token_table, selection, uniforms)
             return Hypotheses(*(tensor.numpy() for tensor in hypotheses))
-
-    def check(self, rows: int, width: int) -> None:
-        """Raises ConfigError if a batch of shape [rows, width] does not fit into memory."""
-        queries = self._num_queries()
-        logits = 0 if self._lexicon else self._model.vocabulary_size
-        # Four bytes each: source ids; tokens, and parents or random numbers, of each step; logits.
-        needed = 4 * (rows * width + rows * queries * (2 * self._limit(width) + logits))
-        what = f"{rows:,} sources of up to {width:,} tokens, {queries:,} hypotheses of each,"
-        resources.check(needed, "decoding.batch_size", f"decoding {what}")
 
     def search(
         self, source: tf.Tensor, token_table: Any, selection: Selection | None = None, uniforms: tf.Tensor | None = None
@@ -140,7 +130,8 @@ class Searcher:
         """Searches one alternative; the arguments are those of `search`."""
         model, config = self._model, self.config
         mask = model.state_mask(source)
-        decoding, state = model.start(alternative.encoded, self._num_queries(), token_table, selection)
+        num_queries = self.config.n_best if self.config.sample else self.config.beam_size
+        decoding, state = model.start(alternative.encoded, num_queries, token_table, selection)
 
         def scored_step(tokens, state):
             tokens = tokens if selection is None else tf.gather(selection.ids, tokens)
@@ -212,10 +203,6 @@ class Searcher:
             uniforms[:, row] = generator.random([uniforms.shape[0], uniforms.shape[2]], np.float32)
         return uniforms
 
-    def _num_queries(self) -> int:
-        """Returns the number of hypotheses of a source that are extended at once."""
-        return self.config.n_best if self.config.sample else self.config.beam_size
-
     def _max_lengths(self, mask: tf.Tensor, max_steps: tf.Tensor | None) -> tf.Tensor:
         """Returns upper bounds on decoder steps [B] by the mask of states [B, P]; `max_steps` [B] is the model's."""
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), 1)
@@ -248,7 +235,6 @@ def decode(
     Returns the translations, in the order of the sentences, and the seconds that the search took. These include tracing
     unless `warm_up` ran before; they do not include work done once per model, batching, and turning ids into tokens.
     """
-    searcher.check(searcher.config.batch_size, int(sentences.lengths().max(initial=0)))
     batches = list(decoding_batches(sentences, batch_size=searcher.config.batch_size, num_buckets=num_buckets))
 
     def search(batch: tuple[np.ndarray, np.ndarray]) -> Hypotheses:
@@ -274,7 +260,6 @@ def decode(
 
 def warm_up(searcher: Searcher, sentences: Sources, num_buckets: int) -> None:
     """Runs one batch of each shape, so that a timed run neither traces nor compiles."""
-    searcher.check(searcher.config.batch_size, int(sentences.lengths().max(initial=0)))
     seen = set()
     batches = decoding_batches(sentences, batch_size=searcher.config.batch_size, num_buckets=num_buckets)
     for _, source in batches:

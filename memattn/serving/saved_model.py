@@ -15,7 +15,7 @@ from memattn.data.corpus import VOCABULARY
 from memattn.data.vocabulary import EOS, PAD, UNK
 from memattn.errors import ConfigError
 from memattn.models.interface import AligningModel
-from memattn.runs import provenance
+from memattn.runs import checkpoints, provenance
 from memattn.runs.checkpoints import tensorflow_variable
 from memattn.runs.trained import Trained
 from memattn.search.beam_search import Hypotheses
@@ -44,6 +44,7 @@ def export(trained: Trained, folder: str, max_source_length: int | None = None) 
     if trained.config.model.has_memory_length and not trained.config.decoding.memory_ratio:
         raise ConfigError("decoding.memory_ratio: an exported model needs one; --set decoding.memory_ratio=1.2, say")
     folder = os.path.normpath(folder)
+    checkpoints.check_path(folder)
     if os.path.exists(folder):
         raise ConfigError(f"{folder}: exists; use another --output")
     files.make_folder(os.path.dirname(folder))

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from memattn import reading
 from memattn.data.text_files import decode_lines
 from memattn.errors import DataError
 
@@ -31,8 +30,6 @@ def available_lines(descriptor: int, first: int, most: int) -> Iterator[list[str
             *waiting, last = [b"".join(partial), *tails]
             partial = [last]
             if has_ended and last:
-                if number == 1:  # the only line
-                    reading.check_line(last, f"{STDIN}:1")
                 waiting.append(last)
         while waiting:
             lines, error = _decode(waiting[:limit], number)
@@ -42,8 +39,6 @@ def available_lines(descriptor: int, first: int, most: int) -> Iterator[list[str
                 raise error
             number, waiting = number + len(lines), waiting[limit:]
             limit = min(2 * limit, most)
-        if sum(map(len, partial)) > reading.LONGEST_LINE:
-            raise DataError(f"{STDIN}:{number}: a line of more than {reading.LONGEST_LINE:,} bytes")
 
 
 def _decode(waiting: list[bytes], first: int) -> tuple[list[str], DataError | None]:

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -89,4 +90,5 @@ def run_name(changes: Mapping[str, Any], *, full_keys: bool = False) -> str:
     values = labelled_values(changes, full_keys=full_keys)
     parts = [str(value) if label == "name" else f"{label}={value}" for label, value in values]
     name = "-".join(parts).replace("/", "_").replace(" ", "")
+    name = re.sub(r"[*?\[\]\\]", "", name)  # a folder's name must be no pattern for TensorFlow
     return "".join(character if character.isprintable() else "_" for character in name)

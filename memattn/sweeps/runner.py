@@ -274,7 +274,7 @@ def command(module: str, label: str, folder: str, arguments: list[str], children
     started, path = time.monotonic(), os.path.join(folder, LOG)
     with (
         files.naming(path),
-        files.open_in_place(path, "a", encoding="utf-8", buffering=1) as log,  # line by line, as the process writes too
+        open(path, "a", encoding="utf-8", buffering=1) as log,  # line by line, as the process writes too
     ):
         log.write(f"$ {shlex.join(command_line)}\n")
         process, reading = children.start(command_line, log)

@@ -20,7 +20,7 @@ from memattn.data.vocabulary import Vocabulary
 from memattn.errors import RunError
 from memattn.models.interface import Model
 from memattn.runs import building, checkpoints, run_folder
-from memattn.training import distribution, needs, resuming, starting
+from memattn.training import distribution, resuming, starting
 from memattn.training.progress import Progress
 from memattn.training.resuming import RunCheckpoints
 from memattn.training.schedules import depends_on_max_steps
@@ -68,7 +68,7 @@ def open_run(config: Config, folder: str, strategy: tf.distribute.Strategy) -> O
 
     Raises ConfigError, DataError, RunError, OSError.
     """
-    inputs = distribution.together(strategy, lambda: _read(config, folder, strategy))
+    inputs = distribution.together(strategy, lambda: _read(config, folder))
     _compare(inputs, folder, strategy)
     model, step = _build(config, inputs, strategy)
     validation = distribution.together(strategy, lambda: Validation(config, model, inputs.vocabulary, inputs.tokenizer))
@@ -105,22 +105,15 @@ class _Inputs:
     digest: int
 
 
-def _read(config: Config, folder: str, strategy: tf.distribute.Strategy) -> _Inputs:
+def _read(config: Config, folder: str) -> _Inputs:
     """Reads the inputs of a run, checks that they can be used, and writes the corpus of a task if it does not exist."""
+    steps = [checkpoints.step_of(path) for path in checkpoints.listed(os.path.join(folder, run_folder.CHECKPOINTS))]
     path = config.data.path
     if config.data.generated is not None:
-        needs.check_task(config)
         task_corpus.prepare(config.data.generated, path)
     corpus.check_folder(path)
-    needs.check_text(path)
     vocabulary, tokenizer = corpus.read_vocabulary(os.path.join(path, corpus.VOCABULARY)), tokenizers.read(path)
     batches = _batches(config, vocabulary)
-    notes = needs.check_model(config.model, len(vocabulary))
-    notes += needs.check_batches(config, batches, len(vocabulary), strategy.num_replicas_in_sync)
-    if distribution.is_chief(strategy):
-        for note in notes:
-            console.say(f"{folder}: {note}")
-    steps = [checkpoints.step_of(path) for path in checkpoints.listed(os.path.join(folder, run_folder.CHECKPOINTS))]
     facts = batches.corpus.source.facts()
     start = starting.read(config, vocabulary, tokenizer, facts, steps[-1] if steps else None)
     longest_source = batches.longest_source

@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from memattn import reading
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import PAD
 from memattn.evaluation.metrics import METRICS
 from memattn.training.schedules import learning_rate
-
-_TYPES = {"first_loss": (float, type(None)), "best": (list, type(None))}  # types of attributes that may be None
 
 
 class Progress(tf.train.experimental.PythonState):
@@ -107,7 +104,7 @@ class Progress(tf.train.experimental.PythonState):
         elif training.patience is not None and self.stalled >= training.patience:
             self.finished = f"{self.stalled} validations without a better {metric.title} {place}"
         elif self.step >= training.max_steps:
-            self.finished, self.is_out_of_steps = _all_steps(self.step), True
+            self.finished, self.is_out_of_steps = f"{self.step:,} steps", True
         if self.finished:
             self.diverged = self.divergence(vocabulary_size)
         self.interval_loss = self.interval_tokens = 0.0
@@ -136,33 +133,12 @@ class Progress(tf.train.experimental.PythonState):
         return json.dumps(self._attributes())
 
     def deserialize(self, string_value: str | bytes) -> None:
-        """Sets the attributes from the text of `serialize`. Attributes that version 0.2 lacked keep their values.
-
-        Raises ValueError, and changes nothing, if the content is damaged.
-        """
-        content = reading.json_value(tf.compat.as_text(string_value))
-        reading.check_types(content, {})
+        """Sets the attributes from the text of `serialize`. Absent ones keep their values."""
         attributes = self._attributes()
-        content = {name: value for name, value in content.items() if name in attributes}
-        types = {name: _TYPES.get(name, type(attributes[name])) for name in content}
-        reading.check_types(content, types)
-        best = content.get("best")
-        if best is not None and [isinstance(score, (int, float)) for score in best] != [True, True]:
-            raise ValueError("best: expected two numbers")
-        if best == [-1.0, -1.0]:  # how version 0.2 wrote None
-            content["best"] = None
-        if not all(isinstance(row, dict) for row in content.get("validations", [])):
-            raise ValueError("validations: expected mappings")
-        for name, value in content.items():
-            setattr(self, name, value)
-        if "is_out_of_steps" not in content:  # version 0.3 had the text alone
-            self.is_out_of_steps = self.finished == _all_steps(self.step)
+        for name, value in json.loads(string_value).items():
+            if name in attributes:
+                setattr(self, name, value)
 
     def _attributes(self) -> dict[str, Any]:
         """Returns all attributes but those that TensorFlow adds."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
-
-
-def _all_steps(step: int) -> str:
-    """Returns the value of `finished` for a run that has done all of its steps."""
-    return f"{step:,} steps"

@@ -2,20 +2,19 @@
 
 import contextlib
 import dataclasses
-import math
 import os
 from collections.abc import Iterator
 
-from memattn import files, resources
+import tensorflow as tf
+
+from memattn import files
 from memattn.errors import RunError
 from memattn.models.interface import Model
 from memattn.runs import checkpoints, run_folder
-from memattn.runs.checkpoints import Checkpoint, CheckpointFolder
+from memattn.runs.checkpoints import Checkpoint
 from memattn.training.events import EVENTS
 from memattn.training.progress import Progress
 from memattn.training.step import TrainingStep
-
-_BYTES_PER_WEIGHT = 12  # in a checkpoint: a float32 weight and Adam's two moments
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,8 +27,8 @@ class RunCheckpoints:
       restored: path of the checkpoint that the run resumes from; None if there is none that can be read.
     """
 
-    recent: CheckpointFolder
-    best: CheckpointFolder
+    recent: tf.train.CheckpointManager
+    best: tf.train.CheckpointManager
     restored: str | None
 
 
@@ -46,25 +45,21 @@ def restore(folder: str, model: Model, step: TrainingStep, progress: Progress, k
         raise RunError(f"{error}; move the folder away to start over") from error
     if not checkpoints.listed(best_folder):  # no best checkpoint, or it was removed: the next validation writes one
         progress.best = None
-    recent = CheckpointFolder(checkpoint.trackable, recent_folder, keep_checkpoints)
-    return RunCheckpoints(recent, CheckpointFolder(Checkpoint(model).trackable, best_folder, 1), restored)
+    recent = checkpoints.manager(checkpoint, recent_folder, keep_checkpoints)
+    return RunCheckpoints(recent, checkpoints.manager(Checkpoint(model), best_folder, 1), restored)
 
 
 @contextlib.contextmanager
-def claimed(folder: str, saved: RunCheckpoints, model: Model) -> Iterator[None]:
+def claimed(folder: str, saved: RunCheckpoints) -> Iterator[None]:
     """Locks a run folder against other trainings, and checks that it can be written.
 
-    Raises RunError if another process trains in it or has done so since the run was restored, ConfigError if the disk
-    has no room for a checkpoint, OSError.
+    Raises RunError if another process trains in it or has done so since the run was restored, OSError.
     """
     with run_folder.locked(folder):
         for name in ("", run_folder.CHECKPOINTS, run_folder.BEST, EVENTS):
             path = os.path.join(folder, name) if name else folder
             files.make_folder(path)
-        state = checkpoints.read_listing(saved.recent.directory)
+        state = tf.train.get_checkpoint_state(saved.recent.directory)
         if state and state.model_checkpoint_path != saved.recent.latest_checkpoint:
             raise RunError(f"{folder}: another training has just resumed it; start again")
-        if not saved.restored:
-            weights = sum(math.prod(weight.shape) for weight in model.trainable_variables)
-            resources.check_disk(_BYTES_PER_WEIGHT * weights, folder, "--run_dir", "a checkpoint")
         yield

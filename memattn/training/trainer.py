@@ -9,7 +9,7 @@ A training step, in `Trainer._loop`, goes through these parts:
    checkpoint.
 5. `stopping.Stopping` lets the workers agree whether a signal came, or a checkpoint is due by the clock.
 6. `validation.Validation` scores the weights, if it is time; `Progress` decides what follows from the scores.
-7. `runs.checkpoints.CheckpointFolder` writes a checkpoint, if it is time or training ends.
+7. `runs.checkpoints.manager` writes a checkpoint, if it is time or training ends.
 
 `opening.open_run` makes all that the loop needs; `divergence` ends runs whose weights or loss are useless.
 """
@@ -188,6 +188,6 @@ class Trainer:
 
     def _claim(self, stack: contextlib.ExitStack) -> None:
         """Locks the run folder and opens the file of events until the stack is closed."""
-        stack.enter_context(resuming.claimed(self.run.folder, self.run.saved, self.run.model))
+        stack.enter_context(resuming.claimed(self.run.folder, self.run.saved))
         run_folder.keep_config(self.run.folder, self.run.config)
         stack.enter_context(self._events.written_to(self.run.folder))

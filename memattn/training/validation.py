@@ -53,7 +53,6 @@ class Validation:
             raise ConfigError(f"training.metric: {problem}; see memattn-prepare parsing")
         self.problem = bleu_problem(tokenizer, self._valid.references) if config.training.metric == "bleu" else None
         self._searcher, self._scorer = Searcher(model, _decoding(config, self._valid)), Scorer(model)
-        self._searcher.check(self._searcher.config.batch_size, int(self._valid.source.lengths().max()))
         self._vocabulary, self._tokenizer, self._num_buckets = vocabulary, tokenizer, config.data.num_buckets
         by_length = np.argsort(self._valid.source.lengths(), kind="stable")
         self._example_index = int(by_length[len(by_length) // 2])

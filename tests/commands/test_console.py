@@ -1,10 +1,8 @@
 """The output of commands: lines from any thread, and a progress line at the bottom of a terminal."""
 
-import io
 import sys
 import threading
 
-import pytest
 from helpers.terminal import terminal
 
 from memattn import console
@@ -69,11 +67,3 @@ def test_there_is_no_line_on_progress_without_a_terminal(capsys):
         console.say("a line")
         console.redraw()
     assert capsys.readouterr().out == "a line\n"
-
-
-@pytest.mark.parametrize(("encoding", "expected"), [("latin-1", "é\\u5b57\n"), ("utf-8", "é字\n")])
-def test_characters_that_the_encoding_lacks_are_printed_as_numbers(monkeypatch, encoding, expected):
-    output = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    monkeypatch.setattr("sys.stdout", output)
-    console.say("é字")
-    assert output.buffer.getvalue().decode(encoding) == expected

@@ -1,4 +1,4 @@
-"""Commands work in folders whose names hold the characters of patterns and a space, or that the locale cannot write."""
+"""Commands work in folders whose names hold blanks, braces and quotes, or that the locale cannot write."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from memattn import config as configs
 
 pytestmark = pytest.mark.slow
 
-FOLDER_NAME = "d[1]*?\\ x"
+FOLDER_NAME = "d {1} x'"
 WORDS = ["a", "man", "rides", "the", "old", "red", "horse", "over", "the", "hill"]
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import fcntl
-import io
 import os
 import platform
 import re
@@ -20,7 +19,7 @@ from helpers.repository import ROOT, run_command
 from helpers.runs import NO_STRATEGY
 from helpers.threads import start_thread
 
-from memattn import cli, files, processes
+from memattn import files, processes
 from memattn.errors import RunError
 from memattn.prepare_commands import text
 from memattn.training.step import TrainingStep
@@ -164,47 +163,12 @@ def test_an_interruption_while_a_file_is_written_leaves_no_file(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize(("name", "status"), [("memattn-train", 130), ("program.py", -signal.SIGINT)])
-def test_an_interruption_during_imports_ends_a_command_with_a_single_line(tmp_path, name, status):
-    """Python would raise KeyboardInterrupt, on which TensorFlow's import aborts. Other programs keep that behaviour."""
-    program = tmp_path / name
-    program.write_text(
-        "import memattn.cli, os, signal\ntry: os.kill(os.getpid(), signal.SIGINT)\nexcept OSError: pass\n"
-    )
-    command = [sys.executable, str(program)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+def test_an_interruption_while_tensorflow_is_imported_ends_a_command_with_a_single_line(tmp_path):
+    (tmp_path / "tensorflow.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    command = [sys.executable, "-c", "from memattn import cli\ncli.run(lambda: 0, tensorflow=True)"]
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
     ended = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
-    assert (ended.returncode, ended.stderr == "error: interrupted\n") == (status, status == 130)
-
-
-def test_only_noise_is_dropped_from_the_output_of_tensorflows_start(tmp_path):
-    messages = tmp_path / "messages"
-    messages.write_text(
-        "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n"
-        "I0000 00:00:1795372111.399660    6896 port.cc:153] oneDNN custom operations are on.\n"
-        "E0000 00:00:1758131045.203198    3722 cuda_dnn.cc:8579] Unable to register cuDNN factory: already registered\n"
-        "F0000 00:00:1795372111.399660    6896 cpu_feature_guard.cc:21] this processor lacks AVX\n"
-    )
-    code = (
-        f"import os, pathlib; from memattn import cli; messages = pathlib.Path({str(messages)!r}).read_bytes()\n"
-        "with cli._filtered_stderr(): os.write(2, messages)\n"
-        "print('after')\n"
-        "with cli._filtered_stderr(): os.write(2, b'the last words\\n'); os.abort()"
-    )
-    result = subprocess.run([sys.executable, "-u", "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (result.returncode, result.stdout) == (-signal.SIGABRT, "after\n")
-    first, last = result.stderr.splitlines()
-    assert first.endswith("this processor lacks AVX")
-    assert last == "the last words"
-
-
-@pytest.mark.parametrize(
-    ("program", "is_command"),
-    [("memattn/train.py", True), ("scripts/reproduce.py", True), ("data/bible.py", True), ("tests/conftest.py", False)],
-)
-def test_commands_are_recognized_by_the_folder_of_the_program(monkeypatch, program, is_command):
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(ROOT / program), raising=False)
-    assert cli._is_command() == is_command
+    assert (ended.returncode, ended.stderr) == (130, "error: interrupted\n")
 
 
 @pytest.mark.parametrize(
@@ -242,15 +206,6 @@ def test_contradictory_flags_are_reported_before_tensorflow_is_imported(command,
     assert not any(line.endswith("| tensorflow") for line in lines)
 
 
-def test_results_can_be_printed_where_the_encoding_lacks_a_character(monkeypatch):
-    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    monkeypatch.setattr(sys, "stdout", stream)
-    with cli._patient_output():
-        print("Bär")
-    stream.flush()
-    assert stream.buffer.getvalue() == b"B\\xe4r\n"
-
-
 @pytest.mark.long
 def test_a_stack_trace_is_printed_on_request():
     arguments = ["memattn.train", "--config", "nowhere.yaml", "--run_dir", "run"]
@@ -267,14 +222,6 @@ def test_importing_the_library_does_not_import_the_setup_of_commands():
     """Only memattn.cli changes signals and the environment; not even the modules of training import it."""
     code = "import sys, memattn.training.trainer, memattn.sweeps.runner; sys.exit('memattn.cli' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
-
-
-def test_a_running_command_has_the_default_handler_of_interruptions(monkeypatch):
-    monkeypatch.setattr(signal, "getsignal", lambda _: cli._end_at_once)
-    handlers = []
-    monkeypatch.setattr(signal, "signal", lambda number, handler: handlers.append((number, handler)))
-    assert cli._guarded(lambda: None) == 0
-    assert handlers == [(signal.SIGINT, signal.default_int_handler)]
 
 
 def test_the_cores_are_those_that_the_process_may_use(monkeypatch):

@@ -439,13 +439,11 @@ def test_an_error_names_the_file_that_holds_the_value(load_files):
         ("3", r"run.yaml:1: base: expected the path of another config, not 3$"),
         ("nowhere.yaml", r"run.yaml:1: base: no such file: .*nowhere.yaml; shipped configs: .*copy/small"),
         (".", r"run.yaml:1: base: no such file: "),
-        ("run.yaml", r"run.yaml:1: base: run.yaml leads back to this file$"),
-        ("round.yaml", r"round.yaml:1: base: run.yaml leads back to this file$"),
     ],
 )
 def test_an_unusable_base_is_refused(load_files, base, message):
     with pytest.raises(ConfigError, match=message):
-        load_files(run=f"base: {base}\n{COPY}", round="base: run.yaml\n")
+        load_files(run=f"base: {base}\n{COPY}")
 
 
 @pytest.mark.parametrize(
@@ -553,7 +551,7 @@ def test_a_mechanism_may_postpone_its_annotations(load, monkeypatch):
         load(COPY, "model.attention={name: postponed, width: x}")
     with pytest.raises(ConfigError, match="model.attention.scoring: 'c' .*a, b"):
         load(COPY, "model.attention={name: postponed, width: 3, scoring: c}")
-    with pytest.raises(ConfigError, match="Unknown: .*'Sizes'.*width"):
+    with pytest.raises(ConfigError, match="model.attention.width: expected Sizes, not 3"):
         load(COPY, "model.attention={name: unknown, width: 3}")
     with pytest.raises(ConfigError, match="model.attention.width: .*complex.*not 3"):
         load(COPY, "model.attention={name: strange, width: 3}")
@@ -575,16 +573,16 @@ def test_differences_list_dotted_keys_with_both_values(load):
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1e-4", 1e-4), ("1E5", 1e5), ("+.5", 0.5), ("1_000", 1000), ("0x1F", 31), ("0o17", 15), ("08", 8), ("3", 3)],
+    [("1e-4", 1e-4), ("1E5", 1e5), ("+.5", 0.5), ("1_000", 1000), ("0x1F", 31), ("3", 3)],
 )
-def test_numbers_are_read_as_in_yaml_1_2(text, value, load):
+def test_numbers_need_no_point(text, value, load):
     assert load(COPY, f"decoding.length_penalty={text}").decoding.length_penalty == value
-    if isinstance(value, int) and text != "08":
+    if isinstance(value, int):
         assert load(COPY, f"training.seed={text}").training.seed == value
 
 
-@pytest.mark.parametrize("folder", ["1:30", "2017-09-09", "1e-4", "0o17", "<<", "=", "'010'", "'no'", "12:30:45.5"])
-def test_a_str_that_yaml_1_1_reads_as_another_type_stays_a_str(folder, load, tmp_path):
+@pytest.mark.parametrize("folder", ["1e-4", "0o17", "'010'", "'no'", "'2017-09-09'"])
+def test_a_str_that_looks_like_another_type_stays_a_str(folder, load, tmp_path):
     config = load(f"data: {{folder: {folder}}}\n")
     assert config.data.folder == folder.strip("'")
     (tmp_path / "again.yaml").write_text(configs.dump(config))

@@ -18,7 +18,6 @@ from helpers.repository import ROOT
 from helpers.runs import evaluate, translator
 from helpers.texts import SETTINGS
 
-from memattn import reading
 from memattn.config import DecodingConfig
 from memattn.data import bpe
 from memattn.data.preparation import parallel
@@ -404,16 +403,6 @@ def test_the_first_lines_do_not_wait_for_hundreds(tmp_path):
         assert [len(lines) for lines in available_lines(file.fileno(), 2, 32)] == [2, 4, 8, 16, 32, 32, 6]
 
 
-def test_a_line_without_end_is_refused_after_the_lines_before_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "LONGEST_LINE", 1 << 17)
-    (tmp_path / "lines").write_bytes(b"a\nb\n" + b"x" * (1 << 18))
-    with open(tmp_path / "lines", "rb") as file:
-        lines = available_lines(file.fileno(), 5, 5)
-        assert next(lines) == ["a", "b"]
-        with pytest.raises(DataError, match="standard input:3: .*131,072 bytes"):
-            next(lines)
-
-
 def test_an_error_ends_the_command_while_its_input_is_open(runs):
     command = [sys.executable, "-m", "memattn.translate", "--run_dir", runs[0][1], "--score"]
     with subprocess.Popen(
@@ -424,13 +413,6 @@ def test_an_error_ends_the_command_while_its_input_is_open(runs):
         assert float(process.stdout.readline()) < 0
         assert process.wait(timeout=60) == 1
         assert process.stderr.read().splitlines()[-1].startswith("error: standard input:2: expected a source")
-
-
-def test_a_closed_standard_input_is_reported(runs):
-    command = f"{sys.executable} -m memattn.translate --run_dir {runs[0][1]} <&-"
-    result = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert result.returncode == 2
-    assert result.stderr.splitlines()[-1] == "error: standard input is closed; give it lines to translate"
 
 
 def test_a_source_without_a_hypothesis_gives_an_empty_line(trained, monkeypatch):
@@ -652,44 +634,6 @@ def test_white_space_around_a_line_and_double_blanks_change_nothing(trained, for
     odd = ["Haus Hund .", "Haus Hund .\n", " Haus Hund .\r\n", "\tHaus  Hund . ", "Haus\u00a0Hund ."]
     assert len(set(translate.translate(odd))) == 1
     assert translate.translate([" ", "\n", "\u00a0\u2003", "\t"]) == [""] * 4
-
-
-@pytest.mark.parametrize("module", ["train", "translate"])
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_closed_streams_end_a_command_without_a_stack_trace(module, closed):
-    for flag, status in (("--nonsense", 2), ("--help", 0)):
-        command = f"{sys.executable} -m memattn.{module} {flag} {closed}"
-        result = subprocess.run(
-            ["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-        )
-        assert result.returncode == status
-        assert "Traceback" not in result.stderr
-        assert "error" not in result.stdout
-        assert len(result.stderr.splitlines()) == (status == 2 and "2>&-" not in closed)
-
-
-def test_a_closed_standard_output_is_reported(runs):
-    command = f"{sys.executable} -m memattn.translate --run_dir {runs[0][1]} >&-"
-    result = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert result.returncode == 2
-    assert result.stderr.splitlines()[-1] == "error: standard output is closed; it is where the translations go"
-
-
-@pytest.mark.long
-def test_an_error_is_not_printed_among_translations(runs):
-    command = f"{sys.executable} -m memattn.translate --run_dir {runs[0][1]} --score 2>&-"
-    result = subprocess.run(
-        ["sh", "-c", command],
-        cwd=ROOT,
-        input="Haus\tHaus\nHaus\n",
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert result.returncode == 1
-    assert len(result.stdout.splitlines()) == 1
-    assert float(result.stdout) < 0
 
 
 def test_the_first_line_with_tokens_that_the_vocabulary_lacks_is_named(trained):

@@ -23,7 +23,6 @@ from memattn.errors import ConfigError, RunError
 from memattn.evaluation import formatting
 from memattn.evaluation.stored import folder_of
 from memattn.runs import run_folder
-from memattn.runs.checkpoints import CheckpointFolder
 from memattn.sweeps import runner as sweep
 from memattn.sweeps import tables
 from memattn.sweeps.expand import changes, expand
@@ -36,6 +35,11 @@ CELLS = [{"model.attention.name": "luong", "training.teacher": "nowhere"}, {"mod
 FAILING = "luong-teacher=nowhere"
 RESULT = "eval/valid/result.json"
 OPTIONS = {"jobs": 2, "split": "valid", "average": None, "repeats": 1, "plots": 0, "strategy": "none", "title": "Tiny"}
+
+
+def manager(trackable, folder, keep):
+    """Returns the manager of a folder's checkpoints, as training makes one."""
+    return tf.train.CheckpointManager(trackable, str(folder), keep, checkpoint_name="step")
 
 
 @pytest.fixture
@@ -269,6 +273,13 @@ def test_the_longest_name_of_a_run_is_that_whose_lock_and_config_a_file_system_t
         expand(load([{"data.folder": f"{longest}x"}]))
 
 
+def test_a_sweep_of_too_many_runs_is_refused(write_config):
+    keys = ("seed", "batch_size", "max_steps", "log_every", "patience")
+    grid = {f"training.{key}": list(range(1, 101)) for key in keys}
+    with pytest.raises(ConfigError, match="^sweep: .*10,000,000,000 runs"):
+        expand(configs.load(write_config({"sweep": {"grid": grid}}), []))
+
+
 @pytest.mark.parametrize("change", [{"config": {}}, {"checkpoints": ["checkpoints/step-4"]}, None])
 def test_a_run_whose_result_is_damaged_or_of_other_conditions_is_evaluated_again(load, tmp_path, monkeypatch, change):
     commands = Commands()
@@ -327,8 +338,10 @@ def test_a_result_made_before_the_end_of_training_counts_as_missing(load, tmp_pa
     config, folder = load(GRID[:1]), tmp_path / "sweep"
     assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
     run, progress, weight = folder / "num_slots=1", Progress(), tf.Variable(1.0)
-    recent = CheckpointFolder(tf.train.Checkpoint(progress=progress), str(run / "checkpoints"), 1)
-    best = CheckpointFolder(tf.train.Checkpoint(weight=weight), str(run / "best"), 1)
+    recent = tf.train.CheckpointManager(
+        tf.train.Checkpoint(progress=progress), str(run / "checkpoints"), 1, checkpoint_name="step"
+    )
+    best = manager(tf.train.Checkpoint(weight=weight), run / "best", 1)
     best.save(4)
     for finished_by, best_step, done in (("", 4, 0), ("4 steps", 4, 1), ("4 steps", 6, 0)):
         progress.finished = finished_by
@@ -345,7 +358,9 @@ def test_an_average_of_other_checkpoints_than_the_last_counts_as_missing(load, t
     assert sweep.run_sweep(config, str(folder), **options) == []  # of step-0 and step-1
     progress = Progress()
     progress.finished = "2 steps"
-    recent = CheckpointFolder(tf.train.Checkpoint(progress=progress), str(folder / "num_slots=1" / "checkpoints"), 3)
+    recent = tf.train.CheckpointManager(
+        tf.train.Checkpoint(progress=progress), str(folder / "num_slots=1" / "checkpoints"), 3, checkpoint_name="step"
+    )
     for step, done in ((0, 1), (2, 0)):
         recent.save(step)
         capsys.readouterr()
@@ -358,7 +373,7 @@ def test_a_result_is_no_row_if_its_training_fails_now(load, tmp_path, monkeypatc
     config, folder = load(GRID[:1]), tmp_path / "sweep"
     assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
     unfinished = tf.train.Checkpoint(progress=Progress())
-    CheckpointFolder(unfinished, str(folder / "num_slots=1" / "checkpoints"), 1).save(4)
+    manager(unfinished, folder / "num_slots=1" / "checkpoints", 1).save(4)
     monkeypatch.setattr(sweep, "command", Commands(failing=[("memattn.train", "num_slots=1")]))
     assert sweep.run_sweep(config, str(folder), **OPTIONS) == ["num_slots=1"]
     (row,) = table(folder)

@@ -206,7 +206,7 @@ def with_a_full_disk(rank, strategy, config, run_dir):
     def fail(*_, **__):
         raise OSError(28, "No space left on device", run_dir)
 
-    with mock.patch.object(checkpointing.CheckpointFolder, "save", fail):
+    with mock.patch.object(checkpointing.tf.train.CheckpointManager, "save", fail):
         return train(strategy, config, run_dir)
 
 

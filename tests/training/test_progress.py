@@ -1,7 +1,5 @@
 """The progress of a run: which validation is the best, when the learning rate falls, when training ends."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -105,18 +103,6 @@ def test_a_finished_run_continues_if_max_steps_was_raised():
     assert progress.finished == "2 steps"
     progress.resume(TrainingConfig(max_steps=3))
     assert (progress.finished, progress.is_out_of_steps) == ("", False)
-    of_version_0_3 = {**json.loads(progress.serialize()), "finished": "2 steps"}
-    del of_version_0_3["is_out_of_steps"]
-    progress.deserialize(json.dumps(of_version_0_3))
-    progress.resume(TrainingConfig(max_steps=3))
-    assert progress.finished == ""
-
-
-@pytest.mark.parametrize(("stored", "expected"), [([-1.0, -1.0], None), ([30.5, 12.0], [30.5, 12.0]), (None, None)])
-def test_the_best_scores_of_version_0_2_can_be_read(stored, expected):
-    progress = Progress()
-    progress.deserialize(json.dumps({**json.loads(progress.serialize()), "best": stored}))
-    assert progress.best == expected
 
 
 def report(*results):

@@ -3,7 +3,6 @@
 import concurrent.futures
 import csv
 import dataclasses
-import json
 import os
 import shutil
 import signal
@@ -265,15 +264,6 @@ def progress_after(*losses):
 def test_a_run_has_diverged_where_its_loss_ends_far_above_that_of_equal_probabilities(losses, diverged):
     """Equal probabilities for 20 tokens give a loss of 3 per token."""
     assert bool(progress_after(*losses).divergence(20)) is diverged
-
-
-def test_progress_of_version_0_2_can_be_read():
-    stored = json.loads(Progress().serialize())
-    for name in ("validation_due", "first_loss", "interval_loss", "interval_tokens", "diverged"):
-        del stored[name]
-    progress = Progress()
-    progress.deserialize(json.dumps({**stored, "step": 7}))
-    assert (progress.step, progress.validation_due, progress.diverged) == (7, False, "")
 
 
 @pytest.mark.slow

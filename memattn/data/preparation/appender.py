@@ -23,7 +23,7 @@ class Appender:
     def __init__(self, path: str, dtype: Any, length: int = 0):
         self._path, self._dtype, self.length = path, np.dtype(dtype), length
         with files.naming(path):
-            self._file = files.open_in_place(path, "r+b" if length else "w+b")
+            self._file = open(path, "r+b" if length else "w+b")  # noqa: SIM115 (closed by __exit__)
             self._write_header()
             self._file.truncate(self._file.tell() + length * self._dtype.itemsize)
             self._file.seek(0, os.SEEK_END)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from memattn import reading
 from memattn.errors import ConfigError, DataError, reason
 
 RATE = 16_000  # samples a second, to which recordings are resampled
@@ -136,9 +135,9 @@ def _samples(file: Any, max_seconds: float) -> np.ndarray:
 
 
 def _check_readable(path: str) -> None:
-    """Raises DataError for a file that is missing, empty, or not a regular file such as a named pipe."""
+    """Raises DataError for a file that is missing or empty."""
     try:
-        with reading.open_regular(path) as file:
+        with open(path, "rb") as file:
             is_empty = not file.read(1)
     except OSError as error:
         raise DataError(f"unreadable: {error.strerror}") from error

@@ -116,7 +116,7 @@ def _attempt(url: str, unfinished: str) -> bool:
 
 def _start_anew(unfinished: str, version_path: str, response: requests.Response) -> None:
     """Empties the unfinished file, and stores the version of the file that the response has."""
-    with files.open_in_place(unfinished, "wb"):
+    with open(unfinished, "wb"):
         pass
     version = response.headers.get("ETag") or response.headers.get("Last-Modified")
     if version and not version.startswith("W/"):  # W/: a weak tag, which may stay the same when bytes change
@@ -127,7 +127,7 @@ def _start_anew(unfinished: str, version_path: str, response: requests.Response)
 
 def _append(path: str, response: requests.Response, progress: tqdm) -> None:
     try:
-        with files.open_in_place(path, "ab") as file:
+        with open(path, "ab") as file:
             for block in response.iter_content(_BLOCK):
                 file.write(block)
                 progress.update(len(block))
@@ -143,7 +143,7 @@ def _append(path: str, response: requests.Response, progress: tqdm) -> None:
 def _is_truncated(path: str, name: str) -> bool:
     """Returns whether the end of a gzip or zip file is missing; needed where the server gave no length."""
     if name.endswith(".zip"):  # its table of contents stands at its end
-        with reading.open_regular(path) as file:
+        with open(path, "rb") as file:
             is_begun = b"PK\3\4".startswith(file.read(4))
         return is_begun and not zipfile.is_zipfile(path)
     if not name.endswith((".gz", ".tgz")):
@@ -224,7 +224,7 @@ def unzip(archive: str, name: str, folder: str) -> str:
     path = os.path.join(folder, name)
     os.makedirs(folder, exist_ok=True)
     try:
-        with reading.open_regular(archive) as stored, zipfile.ZipFile(stored) as zipped:
+        with zipfile.ZipFile(archive) as zipped:
             if name not in zipped.namelist():
                 raise DataError(f"{archive}: holds no file {name}")
             with zipped.open(name) as content, files.writing(path) as file:

@@ -70,7 +70,7 @@ def describe_files(paths: Iterable[str]) -> list[dict[str, str | int]]:
 def copy_files(paths: Iterable[str], folder: str) -> None:
     """Copies files into a folder. Raises OSError."""
     for path in paths:
-        with reading.open_regular(path) as file:
+        with open(path, "rb") as file:
             files.write(os.path.join(folder, os.path.basename(path)), file.read())
 
 
@@ -153,15 +153,9 @@ def _finish(unfinished: str, folder: str, inputs: dict, counts: Counts, work_fil
 
 
 def _comparable(inputs: dict) -> dict:
-    """Returns inputs without paths: the same files in another place make the same corpus.
-
-    A corpus that does not name its units has BPE.
-    """
+    """Returns inputs without paths: the same files in another place make the same corpus."""
     sources = {split: [side["sha256"] for side in sides] for split, sides in inputs["sources"].items()}
-    settings = dict(inputs["settings"])
-    if "text" in settings:
-        settings["text"] = {"units": "bpe", **settings["text"]}
-    return {"settings": settings, "sources": sources}
+    return {"settings": inputs["settings"], "sources": sources}
 
 
 def _interrupted_writes(folder: str, prefix: str = "") -> list[str]:

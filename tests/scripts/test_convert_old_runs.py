@@ -1,0 +1,54 @@
+"""Configs of versions up to 0.3 in today's keys."""
+
+import pytest
+from convert_old_runs import convert
+
+from memattn import config as configs
+
+# `model.attention` as version 0.2 wrote it into a run folder, with all default values.
+FORMER = {
+    "name": "memory",
+    "num_slots": 4,
+    "encoder_scoring": "softmax",
+    "decoder_scoring": "softmax",
+    "encoder_normalize": "none",
+    "vote_scale": 1.0,
+    "read": "address",
+    "read_units": 64,
+    "nested": False,
+    "position_windows": False,
+    "position_encoding": False,
+    "renormalize": "sum",
+}
+OVER_TIME = {"encoder_scoring": "softmax_time", "position_windows": True}
+
+
+def converted(**changes):
+    tree = {"data": {"copy": {}}, "model": {"attention": FORMER}, "training": {}, **changes}
+    return configs.from_dict(convert(tree))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"position_encoding": True, "renormalize": "mean"}, {"name": "memory", "position_encoding": True}),
+        ({"read_units": 128}, {"name": "memory"}),  # without additive reading it has no effect
+        ({"nested": True, "decoder_scoring": "sigmoid"}, {"name": "nested_memory", "decoder_scoring": "sigmoid"}),
+        (OVER_TIME, {"name": "windowed_memory", "read": "address"}),
+        ({**OVER_TIME, "read": "additive"}, {"name": "windowed_memory", "read": "additive", "read_units": 64}),
+        ({"encoder_scoring": "softmax_time"}, {"name": "memory_variant", "encoder_scoring": "softmax_time"}),
+        ({**OVER_TIME, "vote_scale": 2.0}, {"name": "memory_variant", "vote_scale": 2.0, "position_windows": True}),
+        ({"read": "additive"}, {"name": "memory_variant", "read": "additive", "read_units": 64}),
+    ],
+    ids=str,
+)
+def test_former_options_of_memory_become_the_mechanism_that_has_them_now(changes, expected):
+    attention = converted(model={"attention": {**FORMER, **changes}}).model.attention
+    assert {name: attention[name] for name in expected} == expected
+
+
+def test_keys_of_other_kinds_of_models_go_and_stop_at_bleu_becomes_stop_at():
+    model = {"kind": "extended", "bridge": "auto", "mix": True, "attention": {"name": "none"}, "width": 4}
+    config = converted(model=model, training={"stop_at_bleu": 99.5, "stop_at": None})
+    assert (config.model.kind, config.training.stop_at) == ("extended", 99.5)
+    assert converted(model={"width": 4, "cell": "cgru", "attention": FORMER}).model.kind == "seq2seq"
