@@ -3,8 +3,6 @@
 copy        the paper's copy task
 wmt17       a language pair of WMT'17, downloaded
 multi30k    Multi30k's English and German captions, downloaded
-tatoeba     Tatoeba's English sentences with translations, downloaded
-iwslt17     TED talks of IWSLT 2017, downloaded
 parallel    parallel text of your own
 parsing     constituency trees of your own, such as the Penn Treebank
 speech      recordings of your own with their text
@@ -20,14 +18,12 @@ from memattn.prepare_commands.copy_task import copy
 from memattn.prepare_commands.lexicon import lexicon
 from memattn.prepare_commands.parsing import parsing
 from memattn.prepare_commands.speech import mini_librispeech, speech
-from memattn.prepare_commands.text import iwslt17, multi30k, parallel, tatoeba, wmt17
+from memattn.prepare_commands.text import multi30k, parallel, wmt17
 
 COMMANDS = {
     "copy": copy,
     "wmt17": wmt17,
     "multi30k": multi30k,
-    "tatoeba": tatoeba,
-    "iwslt17": iwslt17,
     "parallel": parallel,
     "parsing": parsing,
     "speech": speech,

@@ -2,7 +2,6 @@
 
 import functools
 import os
-import re
 import warnings
 from collections.abc import Callable
 from typing import get_args
@@ -11,7 +10,7 @@ from absl import flags
 
 from memattn import cli, processes
 from memattn.data import corpus
-from memattn.data.languages import SHORT_CODES, known_code
+from memattn.data.languages import known_code
 from memattn.data.preparation import advice, releases
 from memattn.data.preparation import parallel as text_preparation
 from memattn.data.preparation.chunks import count_lines
@@ -37,22 +36,6 @@ def multi30k() -> None:
     define_download(releases.multi30k.URL, "multi30k")
     define_text_flags(folder="data/multi30k.en-de", bpe_units=4_000)
     cli.run(_prepare_multi30k)
-
-
-def tatoeba() -> None:
-    """Runs the command `memattn-prepare tatoeba`."""
-    flags.DEFINE_string("language", None, "Target language, by a code of three letters such as deu.", required=True)
-    define_download(releases.tatoeba.URL, "tatoeba", "Address of the release, which has a file for each language.")
-    define_text_flags(folder="data/tatoeba.{pair}", bpe_units=8_000)
-    cli.run(_prepare_tatoeba)
-
-
-def iwslt17() -> None:
-    """Runs the command `memattn-prepare iwslt17`."""
-    flags.DEFINE_enum("pair", "en-de", list(releases.iwslt17.SHA256), "Source and target language.")
-    define_download(releases.iwslt17.URL, "iwslt17", "Address of the release, which has a folder for each pair.")
-    define_text_flags(folder="data/iwslt17.{pair}", bpe_units=8_000)
-    cli.run(_prepare_iwslt17)
 
 
 def parallel() -> None:
@@ -104,32 +87,6 @@ def _prepare_multi30k() -> int:
     return 0
 
 
-def _prepare_tatoeba() -> int:
-    """Downloads English sentences of tatoeba.org with translations (manythings.org/anki, CC BY 2.0 FR); prepares them.
-
-    memattn-prepare tatoeba --language deu
-    """
-    options = flags.FLAGS
-    release = options.language, options.base_url, options.download_dir
-    language = _language_of_tatoeba(options.language)
-    fetch, facts = releases.tatoeba.fetch, releases.tatoeba.facts
-    prepare_text(lambda: fetch(*release), "raw", "en", language, facts=lambda: facts(*release))
-    return 0
-
-
-def _prepare_iwslt17() -> int:
-    """Downloads transcripts of TED talks with translations, as IWSLT 2017 has them (CC BY-NC-ND 4.0); prepares them.
-
-    memattn-prepare iwslt17
-    memattn-prepare iwslt17 --pair fr-en
-    """
-    options = flags.FLAGS
-    release = options.pair, options.base_url, options.download_dir
-    fetch, facts = releases.iwslt17.fetch, releases.iwslt17.facts
-    prepare_text(lambda: fetch(*release), "raw", *options.pair.split("-"), facts=lambda: facts(*release))
-    return 0
-
-
 def _prepare_parallel() -> int:
     """Prepares parallel text: a prefix names the two files of a split, PREFIX.en and PREFIX.de, or .gz of them.
 
@@ -152,25 +109,6 @@ def _prepare_parallel() -> int:
     return 0
 
 
-def _language_of_tatoeba(code: str) -> str:
-    """Returns the tokenizer's code of a language of the release; warns if Moses has no rules. Raises ConfigError."""
-    if not re.fullmatch("[a-z]{3}", code) or code == "eng":
-        codes = {language: code for code, language in SHORT_CODES.items() if language != "en"}
-        right = codes.get(known_code(code), "deu or fra")
-        raise ConfigError(f"--language: {code!r} is not the code of a target language; it has three letters: {right}")
-    language = known_code(code)
-    _warn_without_rules("language", language)
-    return language
-
-
-def _warn_without_rules(flag: str, language: str, advice: str = "") -> None:
-    """Warns if Moses has no rules for the language that a flag gives."""
-    if not has_moses_rules(language):
-        warnings.warn(
-            f"--{flag}: Moses has no rules for {language!r}, and those of English are used{advice}", stacklevel=3
-        )
-
-
 def _language(side: str, form: Form) -> str:
     """Returns the language of a side by its code in Moses; warns if Moses has no rules for it. Raises ConfigError."""
     options = flags.FLAGS.flag_values_dict()
@@ -178,9 +116,12 @@ def _language(side: str, form: Form) -> str:
     if code is not None:
         check_language(f"{side}_language", code)
     language = known_code(options[side] if code is None else code)
-    if form != "untokenized":
-        advice = "; if this is not the code of the language, such as de, ko or pt-BR, give it"
-        _warn_without_rules(f"{side}_language", language, advice)
+    if form != "untokenized" and not has_moses_rules(language):
+        warnings.warn(
+            f"--{side}_language: Moses has no rules for {language!r}, and those of English are used; if this is not "
+            "the code of the language, such as de, ko or pt-BR, give it",
+            stacklevel=2,
+        )
     return language
 
 

@@ -823,10 +823,10 @@ def test_targets_of_single_words_are_reported(files, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ([], "no command; give one of copy, wmt17, multi30k, tatoeba, iwslt17, parallel"),
+        ([], "no command; give one of copy, wmt17, multi30k, parallel"),
         (
             ["wtm17"],
-            "wtm17: not a command; did you mean wmt17?; give one of copy, wmt17, multi30k, tatoeba, iwslt17, parallel",
+            "wtm17: not a command; did you mean wmt17?; give one of copy, wmt17, multi30k, parallel",
         ),
         (["--folder=data", "copy"], "--folder=data: not a command; give one of copy"),
         (["copy", "multi30k"], "multi30k: not a flag"),
@@ -835,7 +835,6 @@ def test_targets_of_single_words_are_reported(files, tmp_path):
         (["copy", f"--seed={10**23}"], "--seed"),
         (["multi30k", "--pair=en-de"], "Unknown command line flag 'pair'"),
         (["wmt17"], "error: --pair is missing; see --help"),
-        (["tatoeba"], "error: --language is missing; see --help"),
         (
             ["parallel", *(f"--{key}={__file__[:-3]}" for key in ("train", "valid")), "--source=py", "--target=py"]
             + ["--source_language=en", "--target_language=de"]
@@ -856,8 +855,6 @@ def test_wrong_commands_are_reported_in_one_line(arguments, problem, run):
         ("copy", "num_symbols"),
         ("wmt17", "pair"),
         ("multi30k", "bpe_units"),
-        ("tatoeba", "language"),
-        ("iwslt17", "pair"),
         ("parallel", "form"),
     ],
 )

@@ -1,13 +1,11 @@
-"""Downloads files over HTTP, resuming broken transfers, and extracts single files from tar and zip archives."""
+"""Downloads files over HTTP, resuming broken transfers, and extracts single files from tar archives."""
 
-import errno
 import gzip
 import os
 import re
 import shutil
 import tarfile
 import time
-import zipfile
 import zlib
 from pathlib import PurePosixPath
 from typing import IO, cast
@@ -23,12 +21,7 @@ ATTEMPTS = 5  # without a byte of progress
 TIMEOUT = 60  # seconds to wait for a byte
 _BLOCK = 1 << 13  # bytes; at most this much is lost when a connection breaks
 _INVALID_URL = (InvalidSchema, InvalidURL, MissingSchema)
-_BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, UnicodeDecodeError, NotImplementedError, RuntimeError)
 _RETRIED = (408, 429)  # statuses below 500 that may change: timeout, too many requests
-
-
-class RefusedError(DataError):
-    """A file that the server does not give: it is not there, or not for this program."""
 
 
 def fetch(url: str, path: str, sha256: str | None = None, pause: float = 1.0, *, md5: str | None = None) -> None:
@@ -43,7 +36,7 @@ def fetch(url: str, path: str, sha256: str | None = None, pause: float = 1.0, *,
       pause: seconds to wait after a failed attempt, doubled after each.
       md5: expected MD5, for a file whose publisher gives no SHA-256; None checks nothing.
 
-    Raises DataError, also for another checksum, RefusedError, OSError.
+    Raises DataError, also for another checksum, OSError.
     """
     if not os.path.exists(path):
         with processes.making(path, "is downloading it; waiting", wait=True):
@@ -73,7 +66,7 @@ def _download(url: str, path: str, pause: float) -> None:
         except requests.exceptions.RequestException as error:
             response = error.response
             if response is not None and response.status_code < 500 and response.status_code not in _RETRIED:
-                raise RefusedError(f"{url}: {response.status_code} {response.reason}; {advice}") from error
+                raise DataError(f"{url}: {response.status_code} {response.reason}; {advice}") from error
             problem = str(error)
         if _size(unfinished) > largest:
             failures, largest = 0, _size(unfinished)
@@ -141,11 +134,7 @@ def _append(path: str, response: requests.Response, progress: tqdm) -> None:
 
 
 def _is_truncated(path: str, name: str) -> bool:
-    """Returns whether the end of a gzip or zip file is missing; needed where the server gave no length."""
-    if name.endswith(".zip"):  # its table of contents stands at its end
-        with reading.open_regular(path) as file:
-            is_begun = b"PK\3\4".startswith(file.read(4))
-        return is_begun and not zipfile.is_zipfile(path)
+    """Returns whether the end of a gzip file is missing; needed where the server gave no length."""
     if not name.endswith((".gz", ".tgz")):
         return False
     try:
@@ -214,29 +203,6 @@ def extract_all(archive: str, folder: str) -> None:
                 f"{archive}: not a complete tar archive ({error}); remove it, and the same command downloads it again"
             ) from error
         files.move(unfinished, folder)
-
-
-def unzip(archive: str, name: str, folder: str) -> str:
-    """Extracts a file from a zip archive into a folder, atomically, also where there is one already; returns its path.
-
-    Raises DataError for a damaged archive, and for one without the file; OSError.
-    """
-    path = os.path.join(folder, name)
-    os.makedirs(folder, exist_ok=True)
-    try:
-        with reading.open_regular(archive) as stored, zipfile.ZipFile(stored) as zipped:
-            if name not in zipped.namelist():
-                raise DataError(f"{archive}: holds no file {name}")
-            with zipped.open(name) as content, files.writing(path) as file:
-                shutil.copyfileobj(content, file)
-    except (*_BROKEN_ZIP, OSError) as error:
-        # A damaged archive may name a place before its start.
-        if isinstance(error, OSError) and error.errno != errno.EINVAL:
-            raise
-        raise DataError(
-            f"{archive}: not a complete zip archive ({error}); remove it, and the same command downloads it again"
-        ) from error
-    return path
 
 
 def _member(members: list[tarfile.TarInfo], name: str, archive: str, folder: str) -> tarfile.TarInfo:
