@@ -342,17 +342,18 @@ def test_a_folder_with_other_files_may_be_used(tmp_path):
     assert sorted(contents(tmp_path)) == ["README.md", *NAMES]
 
 
-def test_the_script_writes_the_same_corpus(tmp_path, folder):
+@pytest.mark.slow
+def test_the_recipe_writes_the_same_corpora(tmp_path, folder):
     options = {name: value for name, value in vars(SMALL).items() if name != "max_length"}
     result = subprocess.run(
-        [sys.executable, "scripts/make_copy_data.py", "--max_length=6", f"--folder={tmp_path / 'script'}"]
+        [sys.executable, ROOT / "data/copy_task.py", "--max_length=6", "--max_length=7"]
         + [f"--{name}={value}" for name, value in options.items()],
-        cwd=ROOT,
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    assert result.stdout == f"{tmp_path / 'script'}\n"
-    assert contents(tmp_path / "script") == contents(folder)
+    assert result.stdout.splitlines() == [SMALL.folder, CopyConfig(**{**vars(SMALL), "max_length": 7}).folder]
+    assert contents(tmp_path / SMALL.folder) == contents(folder)

@@ -46,8 +46,10 @@ def training_time(config: str, pairs: int, tokens: int, units: int | None) -> st
       tokens: source and target tokens of these pairs.
       units: number of BPE units, if known.
     """
+    if config != _SMALL or not pairs:
+        return None
     training = _training_section(config)
-    if config != _SMALL or training is None or not pairs:
+    if training is None:
         return None
     slower = 1 + 0.076 * ((units or _MEASURED_UNITS) - _MEASURED_UNITS) / 1000
     read = training["max_steps"] * training["batch_size"] * tokens / pairs
