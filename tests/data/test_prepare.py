@@ -18,7 +18,6 @@ from memattn.data import bpe, corpus
 from memattn.data import tokenizer as tokenizers
 from memattn.data.batches import TrainingBatches
 from memattn.data.preparation import chunks, encoding, parallel
-from memattn.data.preparation.chunks import misaligned_line
 from memattn.data.preparation.parallel import Settings
 from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import TextSettings
@@ -409,16 +408,6 @@ def test_a_sample_is_drawn_by_seed(files, tmp_path):
         parallel.prepare(files, settings, str(tmp_path / name), 1)
         codes.append((tmp_path / name / "bpe.codes").read_text())
     assert codes[0] == codes[1] != codes[2]
-
-
-def test_the_line_where_two_files_get_out_of_step_is_estimated():
-    draw = np.random.default_rng(3)
-    source = draw.integers(5, 200, 2000)
-    target = np.maximum(1, (source * draw.normal(1.1, 0.1, 2000)).astype(int))
-    for missing in (0, 1, 700, 1999):
-        assert abs(misaligned_line(source, np.delete(target, missing)) - (missing + 1)) <= 5
-        assert abs(misaligned_line(np.delete(source, missing), target) - (missing + 1)) <= 5
-    assert abs(misaligned_line(source, np.delete(target, [900, 901, 902])) - 901) <= 5
 
 
 def test_a_file_that_is_missing_or_there_in_two_forms_is_reported_by_the_command(files, run, tmp_path):
