@@ -177,11 +177,10 @@ def prepare_text(
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
         + (f", {settings.bpe_units:,} {_UNITS_IN_WORDS[units]}" if settings.bpe_units else "")
     )
-    own_text = advice.own_text_config(train["pairs"], gpu=advice.has_gpu())
-    changes = [] if config else advice.validation_changes(own_text, train["pairs"])
+    config = config or advice.own_text_config(train["pairs"], gpu=advice.has_gpu())
     tokens = train["source_tokens"] + train["target_tokens"]
-    if time := advice.training_time(config or own_text, train["pairs"], tokens, settings.bpe_units):
+    if time := advice.training_time(config, train["pairs"], tokens, settings.bpe_units):
         print(time)
-    print(advice.training(config or own_text, folder, changes))
+    print(advice.training(config, folder, advice.validation_changes(config, train["pairs"])))
     print_source(release)
     return train["read"]
