@@ -35,18 +35,18 @@ def _prepare_recordings() -> int:
     memattn-prepare speech --train text/train.tsv --valid text/dev.tsv --test text/test.tsv --folder data/mine
     """
     options = flags.FLAGS
-    prepare_speech(options, options.folder, _manifests(), options.language, options.vocabulary_of)
+    prepare_speech(options, options.folder, _manifests(options), options.language, options.vocabulary_of)
     return 0
 
 
-def _manifests() -> dict[str, str]:
+def _manifests(options: flags.FlagValues) -> dict[str, str]:
     """Returns the paths of the manifests that the flags give, by split."""
-    return {split: path for split in ("train", "valid", "test") if (path := flags.FLAGS[split].value)}
+    return {split: path for split in ("train", "valid", "test") if (path := getattr(options, split))}
 
 
 def _check_recordings() -> None:
     """Raises ConfigError for a manifest that is missing, and for flags that do not fit each other."""
-    options, manifests = flags.FLAGS, _manifests()
+    options, manifests = flags.FLAGS, _manifests(flags.FLAGS)
     if not options.vocabulary_of and (missing := [split for split in ("train", "valid") if split not in manifests]):
         raise ConfigError(f"--{missing[0]}: give a manifest, or --vocabulary_of a corpus that is prepared already")
     if not manifests:
