@@ -97,9 +97,9 @@ def write_csv(path: str, rows: list[dict]) -> None:
     write(path, text.getvalue())
 
 
-def checksum(path: str, algorithm: str = "sha256") -> str:
-    """Returns the checksum of a regular file by an algorithm of hashlib, in hexadecimal. Raises OSError."""
-    digest = hashlib.new(algorithm, usedforsecurity=False)
+def checksum(path: str) -> str:
+    """Returns the SHA-256 of a regular file, in hexadecimal. Raises OSError."""
+    digest = hashlib.sha256()
     with reading.open_regular(path) as file:
         while block := file.read(1 << 20):
             digest.update(block)

@@ -165,34 +165,6 @@ def test_a_preparation_interrupted_anywhere_resumes_by_the_same_command(files, t
     assert not (tmp_path / "resumed.unfinished").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "spoil"),
-    [
-        ("journal.json", lambda path: path.write_text(path.read_text()[:9])),
-        ("journal.json", lambda path: path.write_bytes(b"\xff")),
-        ("journal.json", lambda path: path.write_text("[]")),
-        ("journal.json", lambda path: path.write_text('{"read": 20}')),
-        ("journal.json", lambda path: path.write_text(path.read_text().replace('"read": 90', '"read": "90"'))),
-        ("train.source.ids.npy", lambda path: os.truncate(path, path.stat().st_size // 2)),
-        ("train.target.offsets.npy", lambda path: np.save(path, np.zeros(5, np.int64))),
-        ("train.target.ids.npy", lambda path: path.unlink()),
-    ],
-)
-def test_a_damaged_preparation_encodes_all_pairs_again(files, tmp_path, monkeypatch, name, spoil):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(parallel.segmenting, "write_segmented", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-    spoil(tmp_path / "out.unfinished" / name)
-    with pytest.warns(UserWarning, match="journal.json: .*damaged"):
-        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-    parallel.prepare(files, SETTINGS, str(tmp_path / "undamaged"), 1)
-    assert without_commands(tmp_path / "out") == without_commands(tmp_path / "undamaged")
-
-
 def test_other_settings_or_files_are_refused_for_a_complete_corpus(files, tmp_path):
     folder = tmp_path / "out"
     parallel.prepare(files, SETTINGS, str(folder), 1)
