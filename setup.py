@@ -32,8 +32,8 @@ setup(
         "Jinja2>=3.1,<4",
         "matplotlib>=3.8,<4",
         "numpy>=1.26,<3",
+        "pooch>=1.8,<2",  # for the recipes of a clone, in data/
         "PyYAML>=6.0,<7",
-        "requests>=2.28,<3",
         "regex>=2021.8.3",
         "sacrebleu>=2.4,<3",
         "sacremoses>=0.1,<1",
@@ -54,7 +54,7 @@ setup(
             "ipykernel>=6,<8",
         ],
         "docs": ["sphinx>=8.1,<10", "myst-nb>=1.2,<2", "furo>=2024.8.6"],
-        "lint": ["ruff>=0.6,<1", "mypy>=1.15,<3", "types-PyYAML", "types-requests"],
+        "lint": ["ruff>=0.6,<1", "mypy>=1.15,<3", "types-PyYAML"],
         "addons": ["tensorflow==2.15.1", "tensorflow-addons==0.23.0", "typing_extensions==4.5.0"],
     },
     entry_points={

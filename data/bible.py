@@ -64,7 +64,7 @@ def main() -> int:
     print(f"{len(every) - len(kept):,} of {len(every):,} verses left out, because the versions count them differently")
     splits = examples(kept, options.verses)
     text = os.path.join(options.download_dir, str(options.verses))
-    recipes.prepare(splits, ("en", "es"), raw, CHECKSUMS, TERMS, text)
+    recipes.prepare(options, splits, ("en", "es"), raw, CHECKSUMS, TERMS, text)
     return 0
 
 

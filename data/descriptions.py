@@ -52,7 +52,7 @@ def main() -> int:
             pair = " ".join(source.paragraphs), " ".join(translation.paragraphs)
             splits[split_of(source.package)].append(pair)
     text = os.path.join(options.download_dir, options.target)
-    recipes.prepare(splits, ("en", options.target), raw, CHECKSUMS, TERMS, text)
+    recipes.prepare(options, splits, ("en", options.target), raw, CHECKSUMS, TERMS, text)
     return 0
 
 

@@ -1,12 +1,13 @@
-"""What the recipes share: they leave out copies, prepare the splits, and record lengths, checksums and license."""
+"""What the recipes share: flags on downloads; copies left out, splits prepared, and a record of the release."""
 
 import os
 import warnings
 from collections.abc import Mapping, Sequence
 
+from absl import flags
+
 from memattn import files
 from memattn.data.corpus import SIDES
-from memattn.data.preparation.releases import archives
 from memattn.errors import DataError
 from memattn.prepare_commands.text import prepare_text
 
@@ -16,7 +17,14 @@ MAX_LENGTH = 1_000  # units; the default of `memattn-prepare parallel` would dro
 _PERCENTILES = (10, 50, 90, 99)
 
 
+def define_download(url: str, name: str, meaning: str = "Address of the release.") -> None:
+    """Defines the flags on the download of a release: its address, and the folder of its files."""
+    flags.DEFINE_string("base_url", url, meaning)
+    flags.DEFINE_string("download_dir", f"data/downloads/{name}", "Folder of the downloaded files.")
+
+
 def prepare(
+    options: flags.FlagValues,
     splits: Mapping[str, Pairs],
     languages: tuple[str, str],
     raw: Sequence[str],
@@ -27,6 +35,7 @@ def prepare(
     """Prepares the pairs of the splits train, valid and test as the flags say, without copies.
 
     Args:
+      options: flags that `define_text_flags` defines.
       splits: pairs of source and target.
       languages: those of the sources and of the targets.
       raw: the files that the text is from; the manifest has their checksums.
@@ -53,8 +62,16 @@ def prepare(
         for side, texts in zip(SIDES, zip(*pairs, strict=True), strict=True):
             facts[f"{split}_{side}_words"] = lengths(texts)
     os.makedirs(folder, exist_ok=True)
-    written = {split: archives.write_split(folder, split, SIDES, pairs) for split, pairs in distinct.items()}
-    prepare_text(lambda: written, "raw", *languages, facts=lambda: facts)
+    written = {split: write_split(os.path.join(folder, split), pairs) for split, pairs in distinct.items()}
+    prepare_text(options, written, "raw", *languages, release=facts)
+
+
+def write_split(prefix: str, pairs: Pairs) -> tuple[str, str]:
+    """Writes PREFIX.source and PREFIX.target; returns their paths. Raises OSError."""
+    source, target = (f"{prefix}.{side}" for side in SIDES)
+    for path, lines in zip((source, target), zip(*pairs, strict=True), strict=True):
+        files.write(path, "".join(f"{line}\n" for line in lines))
+    return source, target
 
 
 def without_copies(splits: Mapping[str, Pairs]) -> tuple[dict[str, Pairs], dict[str, int]]:

@@ -26,7 +26,7 @@ def main() -> int:
             pair = " ".join(description.paragraphs), description.synopsis
             splits[descriptions.split_of(description.package)].append(pair)
     text = os.path.join(options.download_dir, "synopses")
-    recipes.prepare(splits, ("en", "en"), raw, descriptions.CHECKSUMS, descriptions.TERMS, text)
+    recipes.prepare(options, splits, ("en", "en"), raw, descriptions.CHECKSUMS, descriptions.TERMS, text)
     return 0
 
 

@@ -85,9 +85,9 @@ def write_csv(path: str, rows: list[dict]) -> None:
     write(path, text.getvalue())
 
 
-def checksum(path: str, algorithm: str = "sha256") -> str:
-    """Returns the checksum of a file by an algorithm of hashlib, in hexadecimal. Raises OSError."""
-    digest = hashlib.new(algorithm, usedforsecurity=False)
+def checksum(path: str) -> str:
+    """Returns the SHA-256 of a file, in hexadecimal. Raises OSError."""
+    digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)

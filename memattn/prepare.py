@@ -1,37 +1,24 @@
-"""Prepares a corpus to train on.
+"""Prepares a corpus to train on. In a clone, the scripts in data/ prepare public corpora.
 
-copy        the paper's copy task
-wmt17       a language pair of WMT'17, downloaded
-multi30k    Multi30k's English and German captions, downloaded
-tatoeba     Tatoeba's English sentences with translations, downloaded
-iwslt17     TED talks of IWSLT 2017, downloaded
 parallel    parallel text of your own
 parsing     constituency trees of your own, such as the Penn Treebank
 speech      recordings of your own with their text
-mini_librispeech   five hours of English audiobooks with their text, downloaded
 lexicon     likely translations of each token, from a prepared corpus
 
-memattn-prepare copy --help
+memattn-prepare parallel --help
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
-from memattn.prepare_commands.copy_task import copy
 from memattn.prepare_commands.lexicon import lexicon
 from memattn.prepare_commands.parsing import parsing
-from memattn.prepare_commands.speech import mini_librispeech, speech
-from memattn.prepare_commands.text import iwslt17, multi30k, parallel, tatoeba, wmt17
+from memattn.prepare_commands.speech import speech
+from memattn.prepare_commands.text import parallel
 
 COMMANDS = {
-    "copy": copy,
-    "wmt17": wmt17,
-    "multi30k": multi30k,
-    "tatoeba": tatoeba,
-    "iwslt17": iwslt17,
     "parallel": parallel,
     "parsing": parsing,
     "speech": speech,
-    "mini_librispeech": mini_librispeech,
     "lexicon": lexicon,
 }
 

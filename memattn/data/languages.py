@@ -7,8 +7,7 @@ from sacremoses.corpus import NonbreakingPrefixes
 CHINESE = frozenset({"zh", "yue", "wuu", "lzh"})
 HAN = CHINESE | {"ja"}  # languages written in Han characters
 WITHOUT_BLANKS = HAN | {"th", "lo", "km", "my", "shn", "bo", "dz"}  # languages without blanks between words
-# Codes of three letters (ISO 639-2 and 639-3), where Moses and sacreBLEU know a language by two. Of several codes of a
-# language, the last is that of Tatoeba's releases.
+# Codes of three letters (ISO 639-2 and 639-3), where Moses and sacreBLEU know a language by two.
 SHORT_CODES = {
     "bur": "my", "chi": "zh", "cze": "cs", "dut": "nl", "fre": "fr", "ger": "de", "gre": "el", "ice": "is",
     "lav": "lv", "rum": "ro", "slo": "sk", "tib": "bo", "zho": "zh",

@@ -1,9 +1,7 @@
 """Writes the corpus of a task: random sources, and the targets that follow from them."""
 
-import glob
 import json
 import os
-import shutil
 import tempfile
 
 import numpy as np
@@ -19,74 +17,65 @@ from memattn.errors import ConfigError, DataError, abbreviated
 MANIFEST = "copy.json"  # for every task; named after the first task
 SPLITS = ("train", "valid")
 _FILES = (VOCABULARY, *(f"{split}.{side}" for split in SPLITS for side in SIDES), MANIFEST)
-_UNFINISHED_PREFIX = "unfinished-"
 _BLOCK = 10_000  # pairs that are drawn at a time
 
 
 def prepare(config: CopyConfig, folder: str) -> None:
     """Writes vocab.txt and {train,valid}.{source,target} into `folder`, the same bytes on every machine.
 
-    One process writes a folder; others wait for it. Files are written elsewhere and moved into place when complete, so
-    that several processes may write the folder where the file system has no locks. The manifest comes last. A folder
-    with the manifest and all files is not touched.
+    One process writes a folder; others wait for it. The folder appears when it is complete, so several processes may
+    write it where the file system has no locks. A complete folder is not touched.
 
     Raises:
-      ConfigError: The folder holds the data of another task.
+      ConfigError: The folder holds something else.
       OSError: The corpus cannot be written.
     """
-    settings = config.settings
-    if _is_complete(folder, settings):
+    folder = os.path.normpath(folder)
+    if _is_complete(folder, config.settings):
         return
-    os.makedirs(folder, exist_ok=True)
-    making = processes.making(os.path.join(folder, MANIFEST), "is writing it; waiting", wait=True)
-    with files.naming(folder), making as is_locked:
-        if not _is_complete(folder, settings):
-            _write_corpus(config, folder, settings)
-            if is_locked:
-                _remove_unfinished(folder)
+    os.makedirs(os.path.dirname(folder) or os.curdir, exist_ok=True)
+    with files.naming(folder), processes.making(folder, "is writing it; waiting", wait=True):
+        if not _is_complete(folder, config.settings):
+            _write_corpus(config, folder)
 
 
 def _is_complete(folder: str, settings: dict) -> bool:
-    """Returns whether a folder holds the corpus of these settings. Raises ConfigError if it holds another."""
-    manifest = os.path.join(folder, MANIFEST)
-    names = os.listdir(folder) if os.path.isdir(folder) else []  # first: another process may be writing the manifest
-    if os.path.exists(manifest):
-        try:
-            stored = reading.json_file(manifest)
-        except DataError as error:
-            raise ConfigError(f"{error}; remove the folder to have it made again") from error
-        if stored != settings:
-            differing = differences(stored, settings) if isinstance(stored, dict) else [f"{abbreviated(stored)} there"]
-            raise ConfigError(
-                f"{folder}: holds a task with other settings: {', '.join(map(str, differing))}; use another folder"
-            )
-        return all(os.path.exists(os.path.join(folder, name)) for name in _FILES)
-    was_interrupted = any(name.startswith(_UNFINISHED_PREFIX) for name in names)
-    foreign = [name for name in names if name in _FILES or name.endswith((".source", ".target"))]
-    if foreign and not was_interrupted:
-        raise ConfigError(f"{folder}: holds {min(foreign)}, which is not of a task; use another folder")
-    return False
+    """Returns False for a folder that is missing or empty. Raises ConfigError unless it holds this corpus."""
+    if not (os.path.exists(folder) and os.listdir(folder)):
+        return False
+    try:
+        stored = reading.json_file(os.path.join(folder, MANIFEST))
+    except FileNotFoundError as error:
+        raise ConfigError(f"{folder}: holds files, but no complete corpus of a task; use another folder") from error
+    except DataError as error:
+        raise ConfigError(f"{error}; remove the folder to have it made again") from error
+    if stored != settings:
+        differing = differences(stored, settings) if isinstance(stored, dict) else [f"{abbreviated(stored)} there"]
+        raise ConfigError(
+            f"{folder}: holds a task with other settings: {', '.join(map(str, differing))}; use another folder"
+        )
+    if missing := [name for name in _FILES if not os.path.exists(os.path.join(folder, name))]:
+        raise ConfigError(f"{os.path.join(folder, missing[0])}: missing; remove the folder to have it made again")
+    return True
 
 
-def _write_corpus(config: CopyConfig, folder: str, settings: dict) -> None:
-    with tempfile.TemporaryDirectory(prefix=_UNFINISHED_PREFIX, dir=folder) as unfinished:
-        _write(os.path.join(unfinished, VOCABULARY), str(Vocabulary(TASKS[config.name].tokens(config))))
+def _write_corpus(config: CopyConfig, folder: str) -> None:
+    parent, name = os.path.split(folder)
+    with tempfile.TemporaryDirectory(prefix=f"{name[:40]}.", suffix=files.UNFINISHED, dir=parent or None) as work:
+        unfinished = os.path.join(work, "corpus")
+        os.mkdir(unfinished)
+        files.write(os.path.join(unfinished, VOCABULARY), str(Vocabulary(TASKS[config.name].tokens(config))))
         sizes = config.train_examples, config.valid_examples
         for number, (split, examples) in enumerate(zip(SPLITS, sizes, strict=True)):
             seed = [config.seed, config.max_length, config.num_symbols, number]
             random = np.random.RandomState(seed)  # noqa: NPY002 (the same in every version of NumPy)
             _write_split(config, unfinished, split, examples, random)
-        _write(os.path.join(unfinished, MANIFEST), json.dumps(settings, indent=2) + "\n")
-        for name in _FILES:
-            files.sync(os.path.join(unfinished, name))
-            files.move(os.path.join(unfinished, name), os.path.join(folder, name))
-
-
-def _remove_unfinished(folder: str) -> None:
-    """Removes the folders that killed preparations left, unless they hold other files."""
-    for path in glob.glob(os.path.join(glob.escape(folder), f"{_UNFINISHED_PREFIX}*")):
-        if os.path.isdir(path) and set(os.listdir(path)) <= set(_FILES):
-            shutil.rmtree(path, ignore_errors=True)
+        files.write(os.path.join(unfinished, MANIFEST), json.dumps(config.settings, indent=2) + "\n")
+        try:
+            files.move(unfinished, folder)
+        except OSError:
+            if not _is_complete(folder, config.settings):  # another process was faster, where there are no locks
+                raise
 
 
 def _write_split(config: CopyConfig, folder: str, split: str, examples: int, random: np.random.RandomState) -> None:
@@ -102,9 +91,5 @@ def _write_split(config: CopyConfig, folder: str, split: str, examples: int, ran
             for file, lines in zip((source, target), zip(*pairs, strict=True), strict=True):
                 file.write("".join(" ".join(line) + "\n" for line in lines))
             progress.update(len(pairs))
-
-
-def _write(path: str, text: str) -> None:
-    """Writes a file of an unfinished folder in place: `_remove_unfinished` knows the final names alone."""
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
+    for path in (source_path, target_path):
+        files.sync(path)

@@ -24,12 +24,6 @@ def check_folder(folder: str) -> None:
         files.make_folder(os.path.dirname(os.path.normpath(folder)))
 
 
-def define_download(url: str, name: str, meaning: str = "Address of the release.") -> None:
-    """Defines the flags on the download of a release: its address, and the folder of its files."""
-    flags.DEFINE_string("base_url", url, meaning)
-    flags.DEFINE_string("download_dir", f"data/downloads/{name}", "Folder of the downloaded files.")
-
-
 def check_language(flag: str, code: str) -> None:
     """Raises ConfigError if the value of a flag is not the code of a language."""
     if not _LANGUAGE_CODE.fullmatch(code):

@@ -15,10 +15,15 @@ def parsing() -> None:
     flags.DEFINE_list("train", None, f"Training trees: {names}", required=True)
     flags.DEFINE_list("valid", None, f"Validation trees: {names}", required=True)
     flags.DEFINE_list("test", None, f"Test trees: {names}")
-    define_folder(None, "Folder of the prepared corpus.", required=True)
+    define_parsing_flags()
+    cli.run(_prepare_parsing)
+
+
+def define_parsing_flags(folder: str | None = None) -> None:
+    """Defines the flags that all preparations of trees share. `folder` is the default of --folder; None: required."""
+    define_folder(folder, "Folder of the prepared corpus.", required=folder is None)
     meaning = "Least number of occurrences in training of a word of the vocabulary."
     flags.DEFINE_integer("min_count", 2, meaning, lower_bound=1)
-    cli.run(_prepare_parsing)
 
 
 def _prepare_parsing() -> int:
@@ -32,13 +37,20 @@ def _prepare_parsing() -> int:
     for split, names in splits.items():
         if names is not None and not (names and all(names)):
             raise ConfigError(f"--{split}: an empty name; give files, separated by commas")
-    trees = {split: names for split, names in splits.items() if names}
-    check_folder(options.folder)
-    manifest = tree_preparation.prepare(trees, options.min_count, options.folder)
+    prepare_trees({split: names for split, names in splits.items() if names}, options.min_count, options.folder)
+    return 0
+
+
+def prepare_trees(splits: dict[str, list[str]], min_count: int, folder: str) -> None:
+    """Prepares trees as `parsing.prepare` does, and prints counts and how to train on them.
+
+    Raises ConfigError, DataError, RunError, OSError.
+    """
+    check_folder(folder)
+    manifest = tree_preparation.prepare(splits, min_count, folder)
     train = manifest["counts"]["train"]
     print(
-        f"{options.folder}: {train['pairs']:,} training trees, {train['source_tokens']:,} words, "
+        f"{folder}: {train['pairs']:,} training trees, {train['source_tokens']:,} words, "
         f"{train['target_tokens']:,} target tokens"
     )
-    print(advice.training("parsing/small", options.folder))
-    return 0
+    print(advice.training("parsing/small", folder))

@@ -1,4 +1,4 @@
-"""The commands of memattn-prepare for speech: a release by its name, and recordings of your own."""
+"""The command `memattn-prepare speech`."""
 
 import math
 import os
@@ -7,10 +7,10 @@ from absl import flags
 
 from memattn import cli, processes
 from memattn.data.languages import known_code
-from memattn.data.preparation import advice, releases
+from memattn.data.preparation import advice
 from memattn.data.tokenizer import TextSettings, Units
 from memattn.errors import ConfigError
-from memattn.prepare_commands.common import check_folder, check_language, define_download, define_folder, print_source
+from memattn.prepare_commands.common import check_folder, check_language, define_folder, print_source
 
 
 def speech() -> None:
@@ -25,15 +25,8 @@ def speech() -> None:
         None,
         "Prepared corpus of speech whose units, vocabulary, and mean and variance of features are used.",
     )
-    _define_speech_flags()
+    define_speech_flags()
     cli.run(_prepare_recordings, tensorflow=True, check=_check_recordings)
-
-
-def mini_librispeech() -> None:
-    """Runs the command `memattn-prepare mini_librispeech`."""
-    define_download(releases.mini_librispeech.URL, "mini_librispeech")
-    _define_speech_flags(folder="data/mini_librispeech")
-    cli.run(_prepare_mini_librispeech, tensorflow=True)
 
 
 def _prepare_recordings() -> int:
@@ -41,19 +34,19 @@ def _prepare_recordings() -> int:
 
     memattn-prepare speech --train text/train.tsv --valid text/dev.tsv --test text/test.tsv --folder data/mine
     """
-    check_folder(flags.FLAGS.folder)
-    _prepare_speech(_manifests(), flags.FLAGS.language, flags.FLAGS.vocabulary_of)
+    options = flags.FLAGS
+    prepare_speech(options, options.folder, _manifests(options), options.language, options.vocabulary_of)
     return 0
 
 
-def _manifests() -> dict[str, str]:
+def _manifests(options: flags.FlagValues) -> dict[str, str]:
     """Returns the paths of the manifests that the flags give, by split."""
-    return {split: path for split in ("train", "valid", "test") if (path := flags.FLAGS[split].value)}
+    return {split: path for split in ("train", "valid", "test") if (path := getattr(options, split))}
 
 
 def _check_recordings() -> None:
     """Raises ConfigError for a manifest that is missing, and for flags that do not fit each other."""
-    options, manifests = flags.FLAGS, _manifests()
+    options, manifests = flags.FLAGS, _manifests(flags.FLAGS)
     if not options.vocabulary_of and (missing := [split for split in ("train", "valid") if split not in manifests]):
         raise ConfigError(f"--{missing[0]}: give a manifest, or --vocabulary_of a corpus that is prepared already")
     if not manifests:
@@ -67,19 +60,7 @@ def _check_recordings() -> None:
             raise ConfigError(f"{path}: no such file")
 
 
-def _prepare_mini_librispeech() -> int:
-    """Downloads Mini LibriSpeech (www.openslr.org/31), and prepares it. The license is CC BY 4.0.
-
-    memattn-prepare mini_librispeech
-    """
-    check_folder(flags.FLAGS.folder)
-    release = flags.FLAGS.base_url, flags.FLAGS.download_dir
-    manifests = releases.mini_librispeech.fetch(*release)
-    _prepare_speech(manifests, "en", release=releases.mini_librispeech.facts(*release))
-    return 0
-
-
-def _define_speech_flags(folder: str | None = None) -> None:
+def define_speech_flags(folder: str | None = None) -> None:
     """Defines the flags that all preparations of speech share. `folder` is the default of --folder; None: required."""
     define_folder(folder, "Folder of the prepared corpus.", required=folder is None)
     meaning = "Number of BPE merges of the text, and of vocabulary units (default: characters, not BPE)."
@@ -90,19 +71,29 @@ def _define_speech_flags(folder: str | None = None) -> None:
     flags.DEFINE_integer("workers", None, "Number of threads (default: one for each CPU core).", lower_bound=1)
 
 
-def _prepare_speech(
+def prepare_speech(
+    options: flags.FlagValues,
+    folder: str,
     manifests: dict[str, str],
     language: str,
     shared: str | None = None,
     release: dict[str, str | int] | None = None,
 ) -> None:
-    """Prepares splits as the flags say, and prints the counts of each and how to train on them.
+    """Prepares splits, and prints the counts of each and how to train on them.
+
+    Args:
+      options: flags that `define_speech_flags` defines.
+      folder: where the corpus goes.
+      manifests: the manifest of each split.
+      language: code of the language.
+      shared: a prepared corpus whose vocabulary and statistics are used; None learns them.
+      release: what the manifest says about the release that the recordings are from.
 
     Raises ConfigError, DataError, OSError.
     """
     from memattn.data.preparation import speech as speech_preparation  # loads TensorFlow
 
-    options, folder = flags.FLAGS, flags.FLAGS.folder
+    check_folder(folder)
     units: Units = "bpe" if options.bpe_units else "spelled"
     text = TextSettings("untokenized", "", known_code(language), units)
     settings = speech_preparation.Settings(text, options.bpe_units, options.max_seconds)

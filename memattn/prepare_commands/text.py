@@ -1,58 +1,24 @@
-"""The commands of memattn-prepare for parallel text: releases by their names, and text of your own."""
+"""The command `memattn-prepare parallel`."""
 
-import functools
 import os
-import re
 import warnings
-from collections.abc import Callable
 from typing import get_args
 
 from absl import flags
 
 from memattn import cli, processes
 from memattn.data import corpus
-from memattn.data.languages import SHORT_CODES, known_code
-from memattn.data.preparation import advice, releases
+from memattn.data.languages import known_code
+from memattn.data.preparation import advice
 from memattn.data.preparation import parallel as text_preparation
 from memattn.data.preparation.chunks import count_lines
 from memattn.data.preparation.learning import default_units
 from memattn.data.tokenizer import Form, TextSettings, Units, has_moses_rules
 from memattn.errors import ConfigError
-from memattn.prepare_commands.common import check_folder, check_language, define_download, define_folder, print_source
+from memattn.prepare_commands.common import check_folder, check_language, define_folder, print_source
 
 _LEARNING_FLAGS = ("bpe_units", "bpe_sample", "seed")
 _UNITS_IN_WORDS: dict[Units, str] = {"bpe": "BPE units", "spelled": "words and characters"}
-
-
-def wmt17() -> None:
-    """Runs the command `memattn-prepare wmt17`."""
-    flags.DEFINE_enum("pair", None, list(releases.wmt17.VALIDATION), "Source and target language.", required=True)
-    define_download(releases.wmt17.URL, "wmt17", "Address of the release, which has a folder for each pair.")
-    define_text_flags(folder="data/wmt17.{pair}", bpe_units=16_000)
-    cli.run(_prepare_wmt17)
-
-
-def multi30k() -> None:
-    """Runs the command `memattn-prepare multi30k`."""
-    define_download(releases.multi30k.URL, "multi30k")
-    define_text_flags(folder="data/multi30k.en-de", bpe_units=4_000)
-    cli.run(_prepare_multi30k)
-
-
-def tatoeba() -> None:
-    """Runs the command `memattn-prepare tatoeba`."""
-    flags.DEFINE_string("language", None, "Target language, by a code of three letters such as deu.", required=True)
-    define_download(releases.tatoeba.URL, "tatoeba", "Address of the release, which has a file for each language.")
-    define_text_flags(folder="data/tatoeba.{pair}", bpe_units=8_000)
-    cli.run(_prepare_tatoeba)
-
-
-def iwslt17() -> None:
-    """Runs the command `memattn-prepare iwslt17`."""
-    flags.DEFINE_enum("pair", "en-de", list(releases.iwslt17.SHA256), "Source and target language.")
-    define_download(releases.iwslt17.URL, "iwslt17", "Address of the release, which has a folder for each pair.")
-    define_text_flags(folder="data/iwslt17.{pair}", bpe_units=8_000)
-    cli.run(_prepare_iwslt17)
 
 
 def parallel() -> None:
@@ -81,55 +47,6 @@ def parallel() -> None:
     cli.run(_prepare_parallel)
 
 
-def _prepare_wmt17() -> int:
-    """Downloads a language pair of WMT'17 (section 4.2 of the paper), preprocessed by its organizers; prepares it.
-
-    memattn-prepare wmt17 --pair en-de
-    """
-    options = flags.FLAGS
-    fetch = functools.partial(releases.wmt17.fetch, options.pair, options.base_url, options.download_dir)
-    read = prepare_text(fetch, "truecased", *options.pair.split("-"), config=f"wmt17/{options.pair}")
-    if problem := releases.wmt17.problem(options.pair, read):
-        warnings.warn(problem, stacklevel=1)
-    return 0
-
-
-def _prepare_multi30k() -> int:
-    """Downloads Multi30k's English and German captions (Elliott et al., 2016) and prepares them.
-
-    memattn-prepare multi30k
-    """
-    fetch = functools.partial(releases.multi30k.fetch, flags.FLAGS.base_url, flags.FLAGS.download_dir)
-    prepare_text(fetch, "raw", "en", "de")
-    return 0
-
-
-def _prepare_tatoeba() -> int:
-    """Downloads English sentences of tatoeba.org with translations (manythings.org/anki, CC BY 2.0 FR); prepares them.
-
-    memattn-prepare tatoeba --language deu
-    """
-    options = flags.FLAGS
-    release = options.language, options.base_url, options.download_dir
-    language = _language_of_tatoeba(options.language)
-    fetch, facts = releases.tatoeba.fetch, releases.tatoeba.facts
-    prepare_text(lambda: fetch(*release), "raw", "en", language, facts=lambda: facts(*release))
-    return 0
-
-
-def _prepare_iwslt17() -> int:
-    """Downloads transcripts of TED talks with translations, as IWSLT 2017 has them (CC BY-NC-ND 4.0); prepares them.
-
-    memattn-prepare iwslt17
-    memattn-prepare iwslt17 --pair fr-en
-    """
-    options = flags.FLAGS
-    release = options.pair, options.base_url, options.download_dir
-    fetch, facts = releases.iwslt17.fetch, releases.iwslt17.facts
-    prepare_text(lambda: fetch(*release), "raw", *options.pair.split("-"), facts=lambda: facts(*release))
-    return 0
-
-
 def _prepare_parallel() -> int:
     """Prepares parallel text: a prefix names the two files of a split, PREFIX.en and PREFIX.de, or .gz of them.
 
@@ -147,40 +64,23 @@ def _prepare_parallel() -> int:
         for split, prefix in prefixes.items()
         if prefix
     }
-    languages = (_language(side, options.form) for side in corpus.SIDES)
-    prepare_text(lambda: splits, options.form, *languages, units=options.units)
+    languages = (_language(options, side) for side in corpus.SIDES)
+    prepare_text(options, splits, options.form, *languages, units=options.units)
     return 0
 
 
-def _language_of_tatoeba(code: str) -> str:
-    """Returns the tokenizer's code of a language of the release; warns if Moses has no rules. Raises ConfigError."""
-    if not re.fullmatch("[a-z]{3}", code) or code == "eng":
-        codes = {language: code for code, language in SHORT_CODES.items() if language != "en"}
-        right = codes.get(known_code(code), "deu or fra")
-        raise ConfigError(f"--language: {code!r} is not the code of a target language; it has three letters: {right}")
-    language = known_code(code)
-    _warn_without_rules("language", language)
-    return language
-
-
-def _warn_without_rules(flag: str, language: str, advice: str = "") -> None:
-    """Warns if Moses has no rules for the language that a flag gives."""
-    if not has_moses_rules(language):
-        warnings.warn(
-            f"--{flag}: Moses has no rules for {language!r}, and those of English are used{advice}", stacklevel=3
-        )
-
-
-def _language(side: str, form: Form) -> str:
+def _language(options: flags.FlagValues, side: str) -> str:
     """Returns the language of a side by its code in Moses; warns if Moses has no rules for it. Raises ConfigError."""
-    options = flags.FLAGS.flag_values_dict()
-    code = options[f"{side}_language"]
+    code = getattr(options, f"{side}_language")
     if code is not None:
         check_language(f"{side}_language", code)
-    language = known_code(options[side] if code is None else code)
-    if form != "untokenized":
-        advice = "; if this is not the code of the language, such as de, ko or pt-BR, give it"
-        _warn_without_rules(f"{side}_language", language, advice)
+    language = known_code(getattr(options, side) if code is None else code)
+    if options.form != "untokenized" and not has_moses_rules(language):
+        warnings.warn(
+            f"--{side}_language: Moses has no rules for {language!r}, and those of English are used; if this is not "
+            "the code of the language, such as de, ko or pt-BR, give it",
+            stacklevel=2,
+        )
     return language
 
 
@@ -230,24 +130,31 @@ def define_text_flags(
 
 
 def prepare_text(
-    fetch: Callable[[], text_preparation.Splits],
+    options: flags.FlagValues,
+    splits: text_preparation.Splits,
     form: Form,
     source_language: str,
     target_language: str,
     *,
     units: Units = "bpe",
     config: str | None = None,
-    facts: Callable[[], dict[str, str | int]] | None = None,
+    release: dict[str, str | int] | None = None,
 ) -> int:
-    """Prepares splits as the flags say, and prints the counts of the training split and how to train on it.
+    """Prepares splits, and prints the counts of the training split and how to train on it.
 
-    In --folder, `{pair}` stands for the languages. `fetch` returns the files of the splits; it is called once flags and
-    folder are checked, and then `facts`, whose result goes into the manifest, and is printed. `config` is the config to
-    train with; None chooses one of own_text by the number of training pairs and whether there is a GPU.
+    Args:
+      options: flags that `define_text_flags` defines. In --folder, `{pair}` stands for the languages.
+      splits: the source and the target file of each split.
+      form: form of the lines.
+      source_language: language of the sources.
+      target_language: language of the targets.
+      units: units of words.
+      config: the config to train with; None chooses one of own_text by the number of training pairs and whether there
+        is a GPU.
+      release: what the manifest says about the release that the text is from; it is printed.
 
     Returns the number of training pairs read. Raises ConfigError, DataError, OSError.
     """
-    options = flags.FLAGS
     folder = options.folder.replace("{pair}", f"{source_language}-{target_language}")
     learning = {name: options[name].value for name in _LEARNING_FLAGS}
     if options.vocabulary_of:
@@ -255,7 +162,6 @@ def prepare_text(
             raise ConfigError(f"{', '.join(unused)}: without effect, because --vocabulary_of gives the BPE")
         learning = dict.fromkeys(learning)
     check_folder(folder)
-    splits, release = fetch(), facts() if facts else None
     if not options.vocabulary_of and learning["bpe_units"] is None:
         learning["bpe_units"] = default_units(count_lines(splits["train"][0]))
     settings = text_preparation.Settings(
@@ -271,11 +177,10 @@ def prepare_text(
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
         + (f", {settings.bpe_units:,} {_UNITS_IN_WORDS[units]}" if settings.bpe_units else "")
     )
-    own_text = advice.own_text_config(train["pairs"], gpu=advice.has_gpu())
-    changes = [] if config else advice.validation_changes(own_text, train["pairs"])
+    config = config or advice.own_text_config(train["pairs"], gpu=advice.has_gpu())
     tokens = train["source_tokens"] + train["target_tokens"]
-    if time := advice.training_time(config or own_text, train["pairs"], tokens, settings.bpe_units):
+    if time := advice.training_time(config, train["pairs"], tokens, settings.bpe_units):
         print(time)
-    print(advice.training(config or own_text, folder, changes))
+    print(advice.training(config, folder, advice.validation_changes(config, train["pairs"])))
     print_source(release)
     return train["read"]

@@ -408,12 +408,12 @@ COPY_FOLDERS = {
     ),
     "another corpus": (
         lambda corpus: (corpus / "copy.json").unlink(),
-        ["corpus: ", "not of a task"],
+        ["corpus: holds files, but no complete corpus of a task"],
         USAGE,
     ),
     "a file for a folder": (
         lambda corpus: (shutil.rmtree(corpus), corpus.touch()),
-        ["corpus: File exists"],
+        ["corpus: Not a directory"],
         FAILURE,
     ),
     "settings cut off": (lambda corpus: cut(corpus / "copy.json"), ["corpus/copy.json: not JSON: "], USAGE),
@@ -708,7 +708,7 @@ def test_a_full_disk_while_the_copy_task_is_prepared_is_reported(config, disk, t
     disk.fill(100)
     assert status_of_refusal(capsys, training(copy_task, tmp_path / "new"), "corpus: File too large") == FAILURE
     disk.clear()
-    assert not (tmp_path / "corpus" / "copy.json").exists()
+    assert not (tmp_path / "corpus").exists()
     assert not (tmp_path / "new").exists()
     task_corpus.prepare(copy_task.data.copy, copy_task.data.path)
     assert contents(copy_task.data.path) == contents(config.data.path)

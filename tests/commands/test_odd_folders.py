@@ -81,8 +81,9 @@ def run_in_ascii(folder, module, *arguments):
 
 
 def test_the_locale_does_not_matter_for_names_of_folders(tmp_path):
-    arguments = ["--max_length=3", "--train_examples=5", "--valid_examples=5", "--folder=d_ü"]
-    assert "d_ü" in run_in_ascii(tmp_path, "prepare", "copy", *arguments)
+    (tmp_path / "ä.trees").write_text("(S (NP (DT the) (NN dog)) (VP (VBZ barks)))\n")
+    arguments = ["--train=ä.trees", "--valid=ä.trees", "--folder=d_ü"]
+    assert "d_ü" in run_in_ascii(tmp_path, "prepare", "parsing", *arguments)
     assert "vocab.txt" in os.listdir(tmp_path / "d_ü")
 
 

@@ -1,100 +1,29 @@
-"""Preparation of corpora: downloads from a local server, faults during preparation, and the prepared corpus."""
+"""Preparation of parallel text: faults during preparation, and the prepared corpus."""
 
 import dataclasses
 import gzip
-import hashlib
-import io
 import json
 import os
-import random
-import resource
 import subprocess
 import sys
-import tarfile
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.repository import ROOT, assert_single_error
-from helpers.server import Server
 from helpers.texts import SETTINGS, sentences
-from helpers.threads import start_thread
 
 from memattn.data import bpe, corpus
 from memattn.data import tokenizer as tokenizers
 from memattn.data.batches import TrainingBatches
-from memattn.data.preparation import chunks, download, encoding, parallel, releases
-from memattn.data.preparation.chunks import misaligned_line
+from memattn.data.preparation import chunks, encoding, parallel
 from memattn.data.preparation.parallel import Settings
 from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import TextSettings
 from memattn.errors import ConfigError, DataError, RunError
 
 pytestmark = pytest.mark.slow
-
-DEV = {"de": "newstest2015", "tr": "newsdev2016"}
-
-
-def made_up_sentences(number, seed):
-    """Random sentences of 3,000 made-up words, whose frequencies fall as 1 / rank."""
-    draw = random.Random(seed)
-    words = ["".join(draw.choices("abcdefghijklmnoprstuvwzäöü", k=draw.randint(2, 11))) for _ in range(3000)]
-    weights = [1 / rank for rank in range(1, 3001)]
-    return [" ".join(draw.choices(words, weights, k=draw.randint(5, 40))) + " ." for _ in range(number)]
-
-
-ENGLISH, FOREIGN = (made_up_sentences(600, seed) for seed in (1, 2))
-
-
-def gzipped(lines):
-    """The bytes of a gzip file with these lines."""
-    return gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
-
-
-def archive(members):
-    """The bytes of a compressed tar archive, from lines by the names of members."""
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz") as tar:
-        for name, lines in members.items():
-            member, data = tarfile.TarInfo(name), "".join(f"{line}\n" for line in lines).encode()
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
-    return content.getvalue()
-
-
-def release(language):
-    """Files of a language pair by path: 500 training pairs, of which one is empty, 50 validation and 50 test pairs."""
-    english, foreign = [*ENGLISH[:249], "", *ENGLISH[250:500]], FOREIGN[:500]
-    dev = {}
-    for name, start in ((DEV[language], 500), ("newstest2016", 550)):
-        dev[f"dev/{name}.tc.en"] = ENGLISH[start : start + 50]
-        dev[f"dev/{name}.tc.{language}"] = FOREIGN[start : start + 50]
-    folder = f"/{language}-en"
-    return {
-        f"{folder}/corpus.tc.en.gz": gzipped(english),
-        f"{folder}/corpus.tc.{language}.gz": gzipped(foreign),
-        f"{folder}/dev.tgz": archive(dev),
-    }
-
-
-def run_script(script, *arguments, **options):
-    return subprocess.run(
-        [sys.executable, ROOT / "scripts" / script, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        **options,
-    )
-
-
-def wmt17(server, folder, language="de", bpe_units=200):
-    """Arguments of prepare_wmt17.py."""
-    return [
-        *("--pair", f"en-{language}", "--base_url", server.url, "--bpe_units", bpe_units, "--workers", 1),
-        *("--download_dir", folder / "downloads", "--folder", folder / "{pair}"),
-    ]
 
 
 @pytest.fixture
@@ -106,11 +35,6 @@ def run(command, tmp_path):
         return subprocess.CompletedProcess(arguments, status, stdout, stderr)
 
     return run
-
-
-@pytest.fixture
-def prepare_wmt17(run):
-    return lambda *arguments, **options: run("scripts.prepare_wmt17", *wmt17(*arguments, **options))
 
 
 def contents(folder):
@@ -137,279 +61,6 @@ def decoded(folder, split="train"):
         [processor.decode(vocabulary.decode(side[i])) for i in range(len(side))]
         for side in (pairs.source, pairs.target)
     ]
-
-
-@pytest.mark.parametrize("language", ["de", "tr"])
-def test_a_pair_of_wmt17_is_downloaded_and_prepared(server, tmp_path, language, prepare_wmt17):
-    server.contents = release(language)
-    result = prepare_wmt17(server, tmp_path, language, bpe_units=2000)
-    assert result.returncode == 0, result.stderr
-    folder = tmp_path / f"en-{language}"
-    assert "499 training pairs of 500 (1 empty and 0 of more than 200 units dropped)" in result.stdout
-    advice = f"to train on it: memattn-train --config wmt17/en-{language} --set data.folder={folder} --run_dir "
-    assert result.stdout.splitlines()[-1] == f"{advice}runs/en-{language}"
-    about = {"de": "about 5,900,000", "tr": "207,373"}[language]
-    assert result.stderr.startswith(f"warning: en-{language} has 500 training pairs, and {about} in the paper: ")
-    english, foreign = decoded(folder)
-    kept = [i for i in range(500) if i != 249]
-    assert (
-        sum(word in {"<unk>"} for line in english + foreign for word in line.split()) < 200
-    )  # rare letters are unknown
-    is_restored = [
-        (source == ENGLISH[i], target == FOREIGN[i]) for source, target, i in zip(english, foreign, kept, strict=True)
-    ]
-    assert np.mean(is_restored) > 0.8
-    assert decoded(folder, "valid")[0][0].split()[0] == ENGLISH[500].split()[0]
-    references = (folder / "test.reference").read_text(encoding="utf-8").splitlines()
-    processor = tokenizers.read(str(folder))
-    assert references == [processor.detokenize(line) for line in FOREIGN[550:600]]
-    manifest = json.loads((folder / corpus.MANIFEST).read_text())
-    assert manifest["counts"]["train"]["dropped_empty"] == 1
-    for sources in manifest["sources"].values():
-        assert [facts["bytes"] for facts in sources] == [os.path.getsize(facts["path"]) for facts in sources]
-    assert manifest["counts"]["valid"] == {"pairs": 50}
-    assert 1000 < len(corpus.read_vocabulary(str(folder / "vocab.txt")).tokens) <= 2004
-    before = contents(tmp_path)
-    again = prepare_wmt17(server, tmp_path, language, bpe_units=2000)
-    assert (again.returncode, again.stdout) == (0, result.stdout)
-    assert contents(tmp_path) == before
-    assert not [name for name in before if "unfinished" in name]
-
-
-def test_a_broken_download_is_resumed(server, tmp_path, prepare_wmt17):
-    server.contents = release("de")
-    path = "/de-en/corpus.tc.en.gz"
-    server.cuts = {path: [9_000, 9_000]}
-    result = prepare_wmt17(server, tmp_path)
-    assert result.returncode == 0, result.stderr
-    starts = [start for requested, start in server.requests if requested == path]
-    assert len(starts) == 3
-    assert 0 < starts[1] < starts[2] < len(server.contents[path])
-    assert (tmp_path / "downloads" / "de-en" / "corpus.tc.en.gz").read_bytes() == server.contents[path]
-    faultless_server = Server()
-    faultless_server.contents = server.contents
-    assert prepare_wmt17(faultless_server, tmp_path / "faultless").returncode == 0
-    faultless_server.close()
-    assert without_commands(tmp_path / "en-de") == without_commands(tmp_path / "faultless" / "en-de")
-
-
-def test_a_file_that_changed_is_downloaded_from_its_start(server, tmp_path):
-    path, target = "/file", tmp_path / "file"
-    server.contents = {path: b"old" * 10_000}
-    server.cuts = {path: [20_000]}
-    with pytest.raises(DataError, match="/file: 404"):
-        fetch_then(server, path, target, lambda: server.contents.clear())
-    assert (tmp_path / "file.unfinished").read_bytes() == (b"old" * 10_000)[:16_384]
-    server.contents = {path: b"new" * 9_000}
-    download.fetch(server.url + path, str(target), pause=0)
-    assert target.read_bytes() == b"new" * 9_000
-    assert sorted(os.listdir(tmp_path)) == ["file"]
-
-
-def fetch_then(server, path, target, act):
-    """Fetches a file; calls act() before each request but the first."""
-    answer, requests = server.answer, []
-
-    def act_and_answer(request):
-        if requests:
-            act()
-        requests.append(request)
-        answer(request)
-
-    server.answer = act_and_answer
-    try:
-        download.fetch(server.url + path, str(target), pause=0)
-    finally:
-        server.answer = answer
-
-
-def test_a_download_without_ranges_starts_over(server, tmp_path):
-    server.tags = False
-    server.contents, server.cuts = {"/file": b"x" * 5000}, {"/file": [1000, 2000]}
-    download.fetch(f"{server.url}/file", str(tmp_path / "file"), pause=0)
-    assert (tmp_path / "file").read_bytes() == b"x" * 5000
-    assert [start for _, start in server.requests] == [0, 0, 0]
-
-
-def test_a_download_is_attempted_five_times(server, tmp_path):
-    server.contents, server.statuses = {"/file": b"x"}, {"/file": [503, 500]}
-    download.fetch(f"{server.url}/file", str(tmp_path / "file"), pause=0)
-    server.statuses = {"/other": [503] * 50}
-    with pytest.raises(DataError, match="/other: .*5 attempts.*503.*takes a file that you put at"):
-        download.fetch(f"{server.url}/other", str(tmp_path / "other"), pause=0)
-    assert len(server.requests) == 8
-    for url in ("http://:0/nowhere", "example.org/nowhere", "gopher://example.org/nowhere"):
-        with pytest.raises(DataError, match="nowhere: not an address"):
-            download.fetch(url, str(tmp_path / "nowhere"), pause=0)
-
-
-def test_a_second_process_waits_for_a_download_of_the_same_file(server, tmp_path, capfd):
-    server.contents, target = {"/file": b"x" * 50_000}, str(tmp_path / "file")
-    threads, lines = [], []
-
-    def is_waiting():
-        lines.append(capfd.readouterr().err)
-        return "is downloading it; waiting" in "".join(lines)
-
-    def start_second_download():
-        server.hold = lambda: None
-        threads.append(start_thread(lambda: download.fetch(f"{server.url}/file", target), is_waiting))
-
-    server.hold = start_second_download
-    download.fetch(f"{server.url}/file", target)
-    threads[0].join(20)
-    assert not threads[0].is_alive()
-    assert server.requests == [("/file", 0)]
-    assert (tmp_path / "file").read_bytes() == b"x" * 50_000
-    assert os.listdir(tmp_path) == ["file"]
-
-
-def test_a_file_of_another_checksum_is_refused(server, tmp_path):
-    server.contents, target = {"/file": b"theirs"}, tmp_path / "file"
-    for _ in range(2):  # the first call downloads the file, the second finds it there
-        with pytest.raises(DataError, match=r"file: .*SHA-256 is [0-9a-f]{64}, not 00"):
-            download.fetch(f"{server.url}/file", str(target), sha256="00")
-    target.unlink()
-    download.fetch(f"{server.url}/file", str(target), sha256=hashlib.sha256(b"theirs").hexdigest())
-    assert target.read_bytes() == b"theirs"
-
-
-@pytest.mark.parametrize("tags", [True, False])
-def test_a_download_without_a_length_is_checked_by_its_archive(server, tmp_path, tags):
-    server.length, server.tags = None, tags
-    server.contents = {name: gzipped(ENGLISH) for name in ("/cut.gz", "/none.gz")} | {"/text": b"x" * 5000}
-    server.cuts = {"/cut.gz": [9_000], "/none.gz": [0], "/text": [4000]}
-    for name in ("cut.gz", "none.gz"):
-        download.fetch(f"{server.url}/{name}", str(tmp_path / name), pause=0)
-        assert (tmp_path / name).read_bytes() == server.contents[f"/{name}"]
-        assert len([path for path, _ in server.requests if path == f"/{name}"]) == 2
-    download.fetch(f"{server.url}/text", str(tmp_path / "text"), pause=0)
-    assert (tmp_path / "text").stat().st_size == 4000  # neither a length nor an archive shows that bytes are missing
-    server.contents["/half.tgz"] = archive({"a": ENGLISH})[:9_000]
-    with pytest.raises(DataError, match="half.tgz: .*5 attempts"):
-        download.fetch(f"{server.url}/half.tgz", str(tmp_path / "half.tgz"), pause=0)
-
-
-@pytest.mark.parametrize("length", ["banana", "-5", "1e3", "9" * 5000])
-def test_an_invalid_content_length_is_reported(server, tmp_path, length):
-    server.contents, server.length = {"/file": b"x"}, length
-    with pytest.raises(DataError, match=f"/file: .*Content-Length.*'{length}'"):
-        download.fetch(f"{server.url}/file", str(tmp_path / "file"), pause=0)
-
-
-def test_an_archive_with_two_files_of_the_same_name_is_refused(tmp_path, monkeypatch):
-    path = tmp_path / "dev.tgz"
-    path.write_bytes(archive({"old/a": ["1"], "new/a": ["2"], "b": ["3"], "./b": ["4"]}))
-    with pytest.raises(DataError, match="dev.tgz: .*old/a and new/a"):
-        download.extract(str(path), ["a"], str(tmp_path / "out"))
-    (tmp_path / "out" / "a").write_text("mine")
-    assert download.extract(str(path), ["a"], str(tmp_path / "out")) == [str(tmp_path / "out" / "a")]
-    opened = tarfile.TarFile.extractfile
-
-    class Pieces:
-        def __init__(self, file):
-            self.file = file
-
-        def read(self, size):  # needs a size: a caller must not read a member at once
-            return self.file.read(size)
-
-    monkeypatch.setattr(tarfile.TarFile, "extractfile", lambda *arguments: Pieces(opened(*arguments)))
-    (extracted,) = download.extract(str(path), ["b"], str(tmp_path / "out"))
-    assert Path(extracted).read_text() == "4\n"  # the last of the members b and ./b, which name the same file
-
-
-def test_nothing_is_extracted_from_an_archive_that_is_damaged_at_its_end(tmp_path):
-    content = bytearray(archive({"a": ["1"]}))
-    content[-6] ^= 1  # the checksum of the content
-    (tmp_path / "dev.tgz").write_bytes(content)
-    with pytest.raises(DataError, match="dev.tgz: not a complete tar archive"):
-        download.extract(str(tmp_path / "dev.tgz"), ["a"], str(tmp_path / "out"))
-    assert not os.listdir(tmp_path / "out")
-
-
-@pytest.mark.parametrize(
-    ("pair", "pairs", "is_right"),
-    [
-        ("en-tr", 207_373, True),
-        ("en-tr", 207_372, False),
-        ("en-de", 5_852_458, True),
-        ("en-de", 5_800_000, False),
-        ("en-cs", 0, False),
-    ],
-)
-def test_a_number_of_pairs_unlike_the_papers_is_reported(pair, pairs, is_right):
-    assert (releases.wmt17.problem(pair, pairs) is None) == is_right
-
-
-@pytest.mark.parametrize(
-    ("path", "breaks", "problems"),
-    [
-        ("/de-en/dev.tgz", lambda content: content[: len(content) // 2], ["dev.tgz: not a complete tar archive"]),
-        ("/de-en/dev.tgz", lambda content: archive({"dev/x": ["a"]}), ["dev.tgz: holds no file newstest2015.tc.en"]),
-        (
-            "/de-en/dev.tgz",
-            lambda content: archive({"dev/newstest2015.tc.en": ["a"], "../../escaped": ["b"]}),
-            ["dev.tgz: unsafe: its member '../../escaped' leads out of the folder"],
-        ),
-        ("/de-en/dev.tgz", lambda content: archive({"/escaped": ["b"]}), ["unsafe: its member '/escaped'"]),
-        (
-            "/de-en/corpus.tc.en.gz",
-            lambda content: content[: len(content) // 2],
-            ["corpus.tc.en.gz: not a complete gzip file"],
-        ),
-        (
-            "/de-en/corpus.tc.en.gz",
-            lambda content: content[:5000] + bytes(50) + content[5050:],
-            ["corpus.tc.en.gz: not a complete gzip file"],
-        ),
-        ("/de-en/corpus.tc.en.gz", lambda content: gzipped(["a", "b"])[:-8] + bytes(8), ["not a complete gzip file"]),
-        (
-            "/de-en/corpus.tc.en.gz",
-            lambda content: gzipped(ENGLISH[:100] + ENGLISH[103:500]),
-            ["corpus.tc.en.gz has 497 lines", "corpus.tc.de.gz has 500", "they part near line "],
-        ),
-        ("/de-en/corpus.tc.de.gz", lambda content: gzip.compress(b"a\n\xe4\n"), ["de.gz:2: not UTF-8 text: byte 0xe4"]),
-        ("/de-en/corpus.tc.de.gz", lambda content: None, ["corpus.tc.de.gz: 404 "]),
-    ],
-)
-def test_a_broken_release_is_refused_until_it_is_mended(server, tmp_path, path, breaks, problems, prepare_wmt17):
-    good = release("de")
-    server.contents = dict(good)
-    server.contents[path] = breaks(good[path])
-    if server.contents[path] is None:
-        del server.contents[path]
-    (tmp_path / "deep" / "er").mkdir(parents=True)
-    result = prepare_wmt17(server, tmp_path / "deep" / "er")
-    assert_single_error(result, *problems)
-    assert not (tmp_path / "deep" / "er" / "en-de").exists()
-    assert not [where for where, _, names in os.walk(tmp_path) if "escaped" in names]
-    server.contents = good
-    fetched = tmp_path / "deep" / "er" / "downloads" / path.lstrip("/")
-    if fetched.exists():
-        fetched.unlink()
-    result = prepare_wmt17(server, tmp_path / "deep" / "er")
-    assert result.returncode == 0, result.stderr
-
-
-def test_a_full_disk_leaves_no_file_that_looks_complete(server, tmp_path, prepare_wmt17):
-    """A limit on the size of files makes writing fail as on a full disk; each limit fails at another file."""
-    server.contents = release("de")
-    sizes = sorted({64, *(len(content) // 2 for content in server.contents.values()), 15_000, 30_000, 60_000})
-    failures = 0
-    for size in sizes:
-        result = run_script(
-            "prepare_wmt17.py",
-            *wmt17(server, tmp_path),
-            preexec_fn=lambda size=size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
-        )
-        if result.returncode:
-            failures += 1
-            assert_single_error(result, "File too large")
-            assert not (tmp_path / "en-de").exists()
-    assert failures >= 4
-    assert prepare_wmt17(server, tmp_path).returncode == 0
-    assert prepare_wmt17(server, tmp_path / "faultless").returncode == 0
-    assert without_commands(tmp_path / "en-de") == without_commands(tmp_path / "faultless" / "en-de")
 
 
 @pytest.fixture
@@ -512,34 +163,6 @@ def test_a_preparation_interrupted_anywhere_resumes_by_the_same_command(files, t
     monkeypatch.undo()
     assert without_commands(tmp_path / "resumed") == without_commands(tmp_path / "uninterrupted")
     assert not (tmp_path / "resumed.unfinished").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "spoil"),
-    [
-        ("journal.json", lambda path: path.write_text(path.read_text()[:9])),
-        ("journal.json", lambda path: path.write_bytes(b"\xff")),
-        ("journal.json", lambda path: path.write_text("[]")),
-        ("journal.json", lambda path: path.write_text('{"read": 20}')),
-        ("journal.json", lambda path: path.write_text(path.read_text().replace('"read": 90', '"read": "90"'))),
-        ("train.source.ids.npy", lambda path: os.truncate(path, path.stat().st_size // 2)),
-        ("train.target.offsets.npy", lambda path: np.save(path, np.zeros(5, np.int64))),
-        ("train.target.ids.npy", lambda path: path.unlink()),
-    ],
-)
-def test_a_damaged_preparation_encodes_all_pairs_again(files, tmp_path, monkeypatch, name, spoil):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(parallel.segmenting, "write_segmented", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-    spoil(tmp_path / "out.unfinished" / name)
-    with pytest.warns(UserWarning, match="journal.json: .*damaged"):
-        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-    parallel.prepare(files, SETTINGS, str(tmp_path / "undamaged"), 1)
-    assert without_commands(tmp_path / "out") == without_commands(tmp_path / "undamaged")
 
 
 def test_other_settings_or_files_are_refused_for_a_complete_corpus(files, tmp_path):
@@ -759,16 +382,6 @@ def test_a_sample_is_drawn_by_seed(files, tmp_path):
     assert codes[0] == codes[1] != codes[2]
 
 
-def test_the_line_where_two_files_get_out_of_step_is_estimated():
-    draw = np.random.default_rng(3)
-    source = draw.integers(5, 200, 2000)
-    target = np.maximum(1, (source * draw.normal(1.1, 0.1, 2000)).astype(int))
-    for missing in (0, 1, 700, 1999):
-        assert abs(misaligned_line(source, np.delete(target, missing)) - (missing + 1)) <= 5
-        assert abs(misaligned_line(np.delete(source, missing), target) - (missing + 1)) <= 5
-    assert abs(misaligned_line(source, np.delete(target, [900, 901, 902])) - 901) <= 5
-
-
 def test_a_file_that_is_missing_or_there_in_two_forms_is_reported_by_the_command(files, run, tmp_path):
     prefix = files["train"][0].removesuffix(".en")
     arguments = ["--source", "en", "--target", "de", "--folder", tmp_path / "out", "--bpe_units", 50, "--workers", 2]
@@ -823,19 +436,13 @@ def test_targets_of_single_words_are_reported(files, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ([], "no command; give one of copy, wmt17, multi30k, tatoeba, iwslt17, parallel"),
-        (
-            ["wtm17"],
-            "wtm17: not a command; did you mean wmt17?; give one of copy, wmt17, multi30k, tatoeba, iwslt17, parallel",
-        ),
-        (["--folder=data", "copy"], "--folder=data: not a command; give one of copy"),
-        (["copy", "multi30k"], "multi30k: not a flag"),
-        (["copy", "--max_length="], "--max_length: empty; give one or more"),
-        (["copy", f"--max_length={10**20}"], f"--max_length: '{10**20}' is not an int of at least 1 that fits"),
-        (["copy", f"--seed={10**23}"], "--seed"),
-        (["multi30k", "--pair=en-de"], "Unknown command line flag 'pair'"),
-        (["wmt17"], "error: --pair is missing; see --help"),
-        (["tatoeba"], "error: --language is missing; see --help"),
+        ([], "no command; give one of parallel, parsing"),
+        (["paralel"], "paralel: not a command; did you mean parallel?; give one of parallel, parsing"),
+        (["--folder=data", "lexicon"], "--folder=data: not a command; give one of parallel"),
+        (["lexicon", "--folder=x", "data"], "data: not a flag"),
+        (["lexicon", "--folder=x", "--size=0"], "--size"),
+        (["lexicon", "--pair=en-de"], "Unknown command line flag 'pair'"),
+        (["lexicon"], "error: --folder is missing; see --help"),
         (
             ["parallel", *(f"--{key}={__file__[:-3]}" for key in ("train", "valid")), "--source=py", "--target=py"]
             + ["--source_language=en", "--target_language=de"]
@@ -853,12 +460,10 @@ def test_wrong_commands_are_reported_in_one_line(arguments, problem, run):
 @pytest.mark.parametrize(
     ("name", "flag"),
     [
-        ("copy", "num_symbols"),
-        ("wmt17", "pair"),
-        ("multi30k", "bpe_units"),
-        ("tatoeba", "language"),
-        ("iwslt17", "pair"),
         ("parallel", "form"),
+        ("parsing", "min_count"),
+        ("speech", "max_seconds"),
+        ("lexicon", "size"),
     ],
 )
 def test_each_command_has_its_help(name, flag, run):

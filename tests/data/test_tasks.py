@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import operator
 import os
-import shutil
 import subprocess
 import sys
 
@@ -237,45 +236,17 @@ def test_a_preparation_that_failed_is_repeated(tmp_path, folder, monkeypatch, di
         patch.setattr(task_corpus, "_write_split", full)
         with pytest.raises(OSError, match="No space"):
             task_corpus.prepare(SMALL, str(again))
-    assert not (again / task_corpus.MANIFEST).exists()
+    assert os.listdir(tmp_path) == ["copy"]
     task_corpus.prepare(SMALL, str(again))
     assert contents(again) == contents(folder)
 
 
-def test_a_preparation_that_was_killed_is_repeated(tmp_path, folder, monkeypatch):
-    """The process is killed between moving the first file and the second into the folder."""
-    again, moved = tmp_path / "again", []
-    replace = os.replace
-
-    def killed(source, target):
-        if os.path.dirname(target) == str(again):
-            if moved:
-                raise KeyboardInterrupt
-            moved.append(target)
-        replace(source, target)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", killed)
-        patch.setattr(
-            task_corpus.tempfile.TemporaryDirectory, "__exit__", lambda self, *_: self._finalizer.detach() and None
-        )
-        with pytest.raises(KeyboardInterrupt):
-            task_corpus.prepare(SMALL, str(again))
-    assert len(moved) == 1
-    assert len(list(again.iterdir())) == 2  # the file and the folder of unfinished files
-    (again / "unfinished-thesis").mkdir()
-    (again / "unfinished-thesis" / "thesis.tex").touch()
-    task_corpus.prepare(SMALL, str(again))
-    assert [path.name for path in again.iterdir() if path.is_dir()] == ["unfinished-thesis"]
-    shutil.rmtree(again / "unfinished-thesis")
-    assert contents(again) == contents(folder)
-
-
-@pytest.mark.parametrize("name", NAMES[1:])
-def test_a_missing_file_of_a_task_folder_is_restored(tmp_path, folder, name):
-    before = contents(folder)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_folder_that_lacks_a_file_is_refused(folder, name):
     (folder / name).unlink()
-    task_corpus.prepare(SMALL, str(folder))
+    before = contents(folder)
+    with pytest.raises(ConfigError, match="; (use another folder|remove the folder to have it made again)$"):
+        task_corpus.prepare(SMALL, str(folder))
     assert contents(folder) == before
 
 
@@ -328,31 +299,25 @@ def test_a_folder_of_other_settings_is_refused(folder, change):
     assert contents(folder) == before
 
 
-@pytest.mark.parametrize("name", ["train.source", "test.target", "vocab.txt"])
-def test_a_folder_with_a_corpus_that_is_no_task_is_refused(tmp_path, name):
-    (tmp_path / name).write_text("ein Satz\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=f"holds {name}, which is not of a task; use another folder"):
+def test_a_folder_with_other_files_is_refused(tmp_path):
+    (tmp_path / "train.source").write_text("ein Satz\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="holds files, but no complete corpus of a task; use another folder"):
         task_corpus.prepare(SMALL, str(tmp_path))
-    assert contents(tmp_path) == {name: b"ein Satz\n"}
+    assert contents(tmp_path) == {"train.source": b"ein Satz\n"}
 
 
-def test_a_folder_with_other_files_may_be_used(tmp_path):
-    (tmp_path / "README.md").write_text("notes\n", encoding="utf-8")
-    task_corpus.prepare(SMALL, str(tmp_path))
-    assert sorted(contents(tmp_path)) == ["README.md", *NAMES]
-
-
-def test_the_script_writes_the_same_corpus(tmp_path, folder):
+@pytest.mark.slow
+def test_the_recipe_writes_the_same_corpora(tmp_path, folder):
     options = {name: value for name, value in vars(SMALL).items() if name != "max_length"}
     result = subprocess.run(
-        [sys.executable, "scripts/make_copy_data.py", "--max_length=6", f"--folder={tmp_path / 'script'}"]
+        [sys.executable, ROOT / "data/copy_task.py", "--max_length=6", "--max_length=7"]
         + [f"--{name}={value}" for name, value in options.items()],
-        cwd=ROOT,
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    assert result.stdout == f"{tmp_path / 'script'}\n"
-    assert contents(tmp_path / "script") == contents(folder)
+    assert result.stdout.splitlines() == [SMALL.folder, CopyConfig(**{**vars(SMALL), "max_length": 7}).folder]
+    assert contents(tmp_path / SMALL.folder) == contents(folder)

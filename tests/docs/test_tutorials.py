@@ -14,12 +14,12 @@ import sys
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
+import multi30k
 import pytest
 from helpers.repository import ROOT
 from helpers.texts import sentences
 
 from memattn import config as configs
-from memattn.data.preparation import releases
 from memattn.sweeps import runner
 
 pytestmark = pytest.mark.slow
@@ -146,7 +146,7 @@ def test_text_files_become_a_model_that_translates(follow, tmp_path):
         else:
             assert_printed(block, printed)
     (download, *_) = blocks("translate.md", {})
-    assert f"url={releases.multi30k.URL}\n" in download.code
+    assert f"url={multi30k.URL}\n" in download.code
 
 
 @pytest.mark.long

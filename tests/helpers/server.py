@@ -5,16 +5,13 @@ import threading
 
 
 class Server:
-    """A web server with faults: serves `contents` by path, also ranges of bytes, and records `requests`.
+    """A web server with faults: serves `contents` by path, and records the paths of `requests`.
 
-    `cuts` lists, by path, numbers of bytes after which the next connections are closed; `statuses` lists errors to
-    answer first. `tags` decides whether files have an ETag. `length` is the format of Content-Length; None leaves the
-    header out. `hold` is called before each answer.
+    `cuts` lists, by path, numbers of bytes after which the next connections are closed.
     """
 
     def __init__(self):
-        self.contents, self.cuts, self.requests, self.statuses, self.tags = {}, {}, [], {}, True
-        self.length, self.hold = "{}", lambda: None
+        self.contents, self.cuts, self.requests = {}, {}, []
         server = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -29,32 +26,16 @@ class Server:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def answer(self, request):
-        start = int(request.headers.get("Range", "bytes=0-")[6:-1])
-        self.requests.append((request.path, start))
-        self.hold()
-        if self.statuses.get(request.path):
-            request.send_error(self.statuses[request.path].pop(0))
-            return
+        self.requests.append(request.path)
         if request.path not in self.contents:
             request.send_error(404)
             return
-        content = self.contents[request.path]
-        tag = f'"{hash(content)}"'
-        if start and request.headers.get("If-Range") != tag:
-            start = 0
-        request.send_response(206 if start else 200)
-        if self.length is not None:
-            request.send_header("Content-Length", self.length.format(len(content) - start))
-        if self.tags:
-            request.send_header("ETag", tag)
+        content, cuts = self.contents[request.path], self.cuts.get(request.path)
+        request.send_response(200)
+        request.send_header("Content-Length", str(len(content)))
         request.end_headers()
-        end = len(content)
-        if self.cuts.get(request.path):
-            end = start + self.cuts[request.path].pop(0)
-        request.wfile.write(content[start:end])
-        if end < len(content):
-            request.wfile.flush()
-            request.connection.close()
+        request.wfile.write(content[: cuts.pop(0) if cuts else None])
+        request.close_connection = True
 
     def close(self):
         self._server.shutdown()

@@ -1,17 +1,13 @@
-"""Captions spoken by espeak-ng, prompts of Asterisk, and the tables and pictures of the study on speech recognition."""
+"""The tables and pictures of the study on speech recognition."""
 
 import csv
 import dataclasses
-import gzip
 import json
 import os
-import shutil
 from types import SimpleNamespace
 
-import asterisk_prompts
 import numpy as np
 import pytest
-import speak_captions
 import tensorflow as tf
 from helpers.studies import made_up, rows_of, run_in_forks, write_study
 from matplotlib import image
@@ -19,124 +15,7 @@ from studies import estimates, runner
 from studies.output import Output
 from studies.raffel2017 import speech
 
-from memattn.errors import ConfigError, RunError
 from memattn.files import write_csv
-
-# Writes its arguments in place of a recording.
-FAKE = """#!/bin/sh
-if [ "$1" = --version ]; then echo "eSpeak NG text-to-speech: 1.5  Data at: /nowhere"; exit; fi
-if [ "$2" = broken ]; then echo "no such voice" >&2; exit 1; fi
-echo "$1 $2 $3 $4 $7" > "$6"
-"""
-CAPTIONS = {
-    "train.en.gz": ["A dog runs.", "A dog runs!", "Two men eat.", "Men at a bus-stop, outside.", "A man in 2 coats."],
-    "val.en.gz": ["A cat isn't here.", "A man, who is old, stands in front of a house."],
-    "test_2016_flickr.en.gz": ["Two men eat.", "A red car stops"],
-}
-
-
-@pytest.fixture
-def captions(tmp_path):
-    """A folder with captions in the files of Multi30k."""
-    folder = tmp_path / "captions"
-    folder.mkdir()
-    for name, lines in CAPTIONS.items():
-        with gzip.open(folder / name, "wt", encoding="utf-8") as file:
-            file.write("".join(f"{line}\n" for line in lines))
-    return folder
-
-
-@pytest.fixture
-def speak(captions, tmp_path, monkeypatch):
-    """speak() speaks the captions into the folder `spoken` by a program that stands for espeak-ng."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "espeak-ng").write_text(FAKE)
-    (programs / "espeak-ng").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-    options = SimpleNamespace(captions=str(captions), folder=str(tmp_path / "spoken"))
-    monkeypatch.setattr(speak_captions, "flags", SimpleNamespace(FLAGS=options))
-    return speak_captions.main
-
-
-def manifest(folder, split):
-    return [json.loads(line) for line in (folder / "spoken" / f"{split}.jsonl").read_text().splitlines()]
-
-
-def test_a_manifest_has_text_voice_and_rate_of_each_recording(speak, tmp_path):
-    assert speak() == 0
-    rows = {split: manifest(tmp_path, split) for split in speak_captions.SPLITS}
-    assert [row["text"] for row in rows["train"]] == ["a dog runs", "men at a bus stop outside"]  # the rest is in test
-    assert [row["text"] for row in rows["valid"]] == ["a cat isn't here"]
-    assert [row["text"] for row in rows["test"]] == ["two men eat", "a red car stops"]
-    for split, rows_of_split in rows.items():
-        for row in rows_of_split:
-            spoken = (tmp_path / "spoken" / row["audio"]).read_text()
-            assert spoken == f"-v {row['voice']} -s {row['rate']} {row['text']}\n"
-            assert 130 <= row["rate"] <= 210
-            assert (row["voice"] in speak_captions.HEARD) == (split != "unheard")
-    facts = json.loads((tmp_path / "spoken" / "synthesizer.json").read_text())
-    assert facts["version"] == "eSpeak NG text-to-speech: 1.5"
-
-
-def test_the_split_unheard_has_the_texts_and_rates_of_test():
-    texts = [f"caption {i}" for i in range(50)]
-    heard, unheard = (
-        speak_captions.utterances(texts, voices, "seed") for voices in (speak_captions.HEARD, speak_captions.UNHEARD)
-    )
-    assert [(row.text, row.rate) for row in heard] == [(row.text, row.rate) for row in unheard]
-    assert len({row.rate for row in heard}) > 20
-    assert {row.voice for row in heard}.isdisjoint({row.voice for row in unheard})
-    assert heard == speak_captions.utterances(texts, speak_captions.HEARD, "seed")
-
-
-def test_a_missing_synthesizer_or_file_is_named(speak, captions, tmp_path, monkeypatch):
-    with pytest.raises(RunError, match="espeak-ng with the voice broken: no such voice"):
-        speak_captions.write_split(str(tmp_path), "test", [speak_captions.Utterance("a dog", "broken", 150)])
-    (captions / "val.en.gz").unlink()
-    with pytest.raises(ConfigError, match="val.en.gz: no such file; memattn-prepare multi30k downloads it"):
-        speak()
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigError, match="espeak-ng is missing; install it: apt-get install espeak-ng"):
-        speak()
-
-
-def test_short_prompts_with_a_recording_are_split(tmp_path, monkeypatch, capsys):
-    numbers = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-    lines = [f"digits/{word}: {word.title()}." for word in numbers]
-    lines += ["; a comment", "beep: [a tone]", "press: Press 1.", "none: No recording.", "again: One!"]
-    with gzip.open(tmp_path / "texts.gz", "wt", encoding="utf-8") as file:
-        file.write("\n".join(lines))
-    (tmp_path / "sounds" / "digits").mkdir(parents=True)
-    for name in (*(f"digits/{word}" for word in numbers), "beep", "press", "again"):
-        (tmp_path / "sounds" / f"{name}.wav").touch()
-    folder = tmp_path / "manifests"
-    options = SimpleNamespace(texts=str(tmp_path / "texts.gz"), sounds=str(tmp_path / "sounds"), folder=str(folder))
-    monkeypatch.setattr(asterisk_prompts, "flags", SimpleNamespace(FLAGS=options))
-    assert asterisk_prompts.main() == 0
-    rows = {
-        split: [json.loads(line) for line in (folder / f"{split}.jsonl").read_text().splitlines()]
-        for split in ("test", "valid", "train")
-    }
-    assert [len(rows_of_split) for rows_of_split in rows.values()] == [5, 1, 4]
-    for row in (row for rows_of_split in rows.values() for row in rows_of_split):
-        assert row["audio"] == str(tmp_path / "sounds" / "digits" / f"{row['text']}.wav")
-    assert sorted(row["text"] for rows_of_split in rows.values() for row in rows_of_split) == sorted(numbers)
-    options.texts = str(tmp_path / "missing.gz")
-    with pytest.raises(ConfigError, match="apt-get install asterisk-core-sounds-en-wav"):
-        asterisk_prompts.main()
-    options.texts, options.sounds = str(tmp_path / "texts.gz"), str(folder)
-    with pytest.raises(ConfigError, match="no recording of a short prompt"):
-        asterisk_prompts.main()
-
-
-@pytest.mark.skipif(not shutil.which("espeak-ng"), reason="espeak-ng is not installed")
-def test_all_voices_differ(tmp_path):
-    voices = [*speak_captions.HEARD, *speak_captions.UNHEARD]
-    speak_captions.write_split(
-        str(tmp_path), "test", [speak_captions.Utterance("a dog", voice, 170) for voice in voices]
-    )
-    assert len({path.read_bytes() for path in (tmp_path / "test").iterdir()}) == len(voices)
 
 
 def made_up_runs():

@@ -1,1 +1,1 @@
-"""Prepares parallel text, trees and speech as corpora that training maps into memory; downloads releases."""
+"""Prepares parallel text, trees and speech as corpora that training maps into memory."""

@@ -4,7 +4,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -46,9 +46,9 @@ def training_time(config: str, pairs: int, tokens: int, units: int | None) -> st
       tokens: source and target tokens of these pairs.
       units: number of BPE units, if known.
     """
-    training = _training_section(config)
-    if config != _SMALL or training is None or not pairs:
+    if config != _SMALL or not pairs:
         return None
+    training = _small_training()
     slower = 1 + 0.076 * ((units or _MEASURED_UNITS) - _MEASURED_UNITS) / 1000
     read = training["max_steps"] * training["batch_size"] * tokens / pairs
     hours = slower * read / _TOKENS_PER_SECOND / 3600
@@ -57,22 +57,20 @@ def training_time(config: str, pairs: int, tokens: int, units: int | None) -> st
 
 
 def validation_changes(config: str, pairs: int) -> list[str]:
-    """Returns overrides so that a shipped config validates once an epoch, where its validations are far more frequent.
+    """Returns overrides so that own_text/small validates once an epoch, where its validations are far more frequent.
 
     A training has at least five, even if it is shorter than five epochs. They count: after a few without a better
-    score, the learning rate falls and training ends. Configs with batches in tokens, which are for large text, stay as
-    they are.
+    score, the learning rate falls and training ends. Other configs, which are for large text, stay as they are.
     """
-    training = _training_section(config)
-    if training is None or training.get("batch_type") == "tokens":
+    if config != _SMALL:
         return []
+    training = _small_training()
     steps = min(pairs // training["batch_size"], training["max_steps"] // 5)
     if steps < 2 * training["validate_every"]:
         return []
     return [f"training.validate_every={steps}", f"training.checkpoint_every={steps}"]
 
 
-def _training_section(config: str) -> dict[str, Any] | None:
-    """Returns `training` of a shipped config as it is written; None if there is none. Does not import TensorFlow."""
-    path = shipped.path_of(config)
-    return yaml.safe_load(reading.text(path))["training"] if path else None
+def _small_training() -> dict[str, Any]:
+    """Returns `training` of own_text/small as it is written. Does not import TensorFlow."""
+    return yaml.safe_load(reading.text(cast(str, shipped.path_of(_SMALL))))["training"]

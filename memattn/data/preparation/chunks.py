@@ -4,8 +4,6 @@ import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
-
 from memattn import reading
 from memattn.data.preparation.workers import Workers
 from memattn.data.text_files import decode_lines
@@ -49,10 +47,9 @@ def count_pairs(pool: Workers, source: str, target: str) -> int:
     """Returns the number of lines of each file. Raises DataError if the two numbers differ, or are 0."""
     counts = list(pool.map(count_lines, (source, target)))
     if counts[0] != counts[1]:
-        line = misaligned_line(_line_lengths(source), _line_lengths(target))
         raise DataError(
             f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}: a line of one must be the "
-            f"translation of the same line of the other; by their lengths, they part near line {line:,}"
+            "translation of the same line of the other"
         )
     if not counts[0]:
         raise DataError(f"{source}: empty; a split needs at least one line")
@@ -65,27 +62,3 @@ def count_lines(path: str) -> int:
     for number, line in enumerate(reading.lines(path), 1):
         decode_lines(line, path, number)
     return number
-
-
-def _line_lengths(path: str) -> np.ndarray:
-    """Returns the number of characters in each line, without white space at its ends."""
-    return np.fromiter((len(line.decode("utf-8").strip()) for line in reading.lines(path)), np.int32)
-
-
-def misaligned_line(source: np.ndarray, target: np.ndarray) -> int:
-    """Estimates the line at which two files with different numbers of lines get out of step.
-
-    Translations have similar lengths (Gale & Church, 1993), so the cost of a pair is the absolute logarithm of the
-    ratio of its lengths. The sum of all costs is smallest if the surplus of the longer file begins at the returned
-    line.
-
-    Args:
-      source: characters in each line of the source file.
-      target: characters in each line of the target file.
-    """
-    longer, shorter = (np.log1p(side) for side in sorted((source, target), key=len, reverse=True))
-    surplus = len(longer) - len(shorter)
-    cost_in_step = np.abs(longer[: len(shorter)] - shorter)
-    cost_moved_up = np.abs(longer[surplus:] - shorter)
-    gain = np.concatenate([[0.0], np.cumsum(cost_moved_up - cost_in_step)])  # by number of lines in step
-    return int(np.argmax(gain)) + 1

@@ -5,7 +5,6 @@ import dataclasses
 import functools
 import json
 import os
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -151,7 +150,7 @@ def write_encoded(
     Raises DataError if no pair is left, OSError.
     """
     journal_path = os.path.join(folder, JOURNAL)
-    journal = _read_journal(journal_path, folder) if os.path.exists(journal_path) else Journal()
+    journal = Journal(**reading.json_file(journal_path)) if os.path.exists(journal_path) else Journal()
     dtypes = (np.uint16 if len(vocabulary) <= 1 << 16 else np.int32, np.int64)
     with contextlib.ExitStack() as stack:
         appenders = [
@@ -191,20 +190,3 @@ def write_encoded(
 def _array_paths(folder: str) -> list[str]:
     """Returns the paths of the arrays in the order of `Journal.sizes`."""
     return [binary_paths(folder, "train", side)[part] for side in SIDES for part in PARTS]
-
-
-def _read_journal(path: str, folder: str) -> Journal:
-    """Returns the journal of a stopped encoding.
-
-    If the journal or an array is damaged, warns and returns an empty journal: encoding then begins anew.
-    """
-    kinds = {field.name: list if field.name in ("longest", "sizes") else int for field in dataclasses.fields(Journal)}
-    with contextlib.suppress(DataError, TypeError):  # TypeError: unknown keys
-        journal = Journal(**reading.json_file(path, kinds))
-        lengths = [len(reading.array(array, 1, "iu")) for array in _array_paths(folder)]
-        are_ints = all(type(number) is int for number in (*journal.longest, *journal.sizes))
-        is_sound = are_ints and (len(journal.longest), len(journal.sizes)) == (2, 4)
-        if is_sound and all(length >= size for length, size in zip(lengths, journal.sizes, strict=True)):
-            return journal
-    warnings.warn(f"{path}: it or one of its arrays is damaged; encoding all pairs again", stacklevel=2)
-    return Journal()

@@ -1,7 +1,7 @@
-"""Parses English sentences by link-grammar's parser, one tree a line, for `memattn-prepare parsing`.
+"""Prepares trees of Multi30k's English captions, as link-grammar's parser writes them.
 
 apt-get install link-grammar
-python scripts/parse_sentences.py < train.en > train.trees
+python data/parsed_captions.py
 
 Such trees are made by a program, not by people. They have no parts of speech: each word has the tag XX. The parser
 writes the first word of a sentence in small letters unless the word is a name, and leaves out sentences that it cannot
@@ -10,14 +10,20 @@ read. In place of "%", trees have "percent".
 
 import memattn.cli as cli  # isort: skip (Ctrl-C ends the process with one line from here on)
 
+import os
 import re
 import shutil
 import subprocess
-import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from memattn.errors import ConfigError, DataError, RunError
+import multi30k
+from absl import flags
+
+from memattn import files
+from memattn.data.text_files import read_lines
+from memattn.errors import ConfigError, RunError
+from memattn.prepare_commands.parsing import define_parsing_flags, prepare_trees
 
 COMMAND = ["link-parser", "en", "-constituents=3", "-verbosity=0", "-graphics=0", "-spell=0", "-width=100000"]
 _LONGEST_LINE = 2_000  # bytes; the parser ends at a line of more than 2,045
@@ -25,19 +31,31 @@ _TAGS = {**dict.fromkeys(".!?", "."), ",": ",", **dict.fromkeys([":", ";", "--",
 
 
 def main() -> int:
+    options = flags.FLAGS
+    captions = multi30k.fetch(multi30k.URL, options.captions)
+    os.makedirs(options.trees, exist_ok=True)
+    splits = {}
+    for split, (english, _) in captions.items():
+        path = os.path.join(options.trees, f"{split}.trees")
+        files.write(path, "".join(f"{tree}\n" for tree in parse(read_lines(english))))
+        splits[split] = [path]
+    prepare_trees(splits, options.min_count, options.folder)
+    return 0
+
+
+def parse(sentences: Iterable[str]) -> list[str]:
+    """Returns the trees of sentences, and warns of those that have none. Raises ConfigError, RunError."""
     if shutil.which(COMMAND[0]) is None:
         raise ConfigError("link-parser is missing; install it: apt-get install link-grammar")
-    lines = [line for line in map(_input_line, _lines()) if line.strip()]
-    sentences = "".join(line for line in lines if len(line.encode()) <= _LONGEST_LINE)
-    result = subprocess.run(COMMAND, input=sentences, stdout=subprocess.PIPE, encoding="utf-8", check=False)
+    lines = [line for line in map(_input_line, sentences) if line.strip()]
+    text = "".join(line for line in lines if len(line.encode()) <= _LONGEST_LINE)
+    result = subprocess.run(COMMAND, input=text, stdout=subprocess.PIPE, encoding="utf-8", check=False)
     if result.returncode:
         raise RunError(f"{COMMAND[0]}: ended with status {result.returncode}")
     parsed = list(trees(result.stdout))
-    for tree in parsed:
-        print(tree)
     if len(parsed) < len(lines):
-        warnings.warn(f"{len(lines) - len(parsed):,} of {len(lines):,} sentences have no tree", stacklevel=1)
-    return 0
+        warnings.warn(f"{len(lines) - len(parsed):,} of {len(lines):,} sentences have no tree", stacklevel=2)
+    return parsed
 
 
 def _input_line(sentence: str) -> str:
@@ -47,15 +65,6 @@ def _input_line(sentence: str) -> str:
     """
     words = re.sub(r"[()\[\]{}]", "", sentence).replace("%", " percent ").split()
     return f" {' '.join(words)}\n"
-
-
-def _lines() -> Iterator[str]:
-    """Yields the lines of standard input. Raises DataError for a line that is not UTF-8."""
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        try:
-            yield line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise DataError(f"standard input, line {number}: not UTF-8") from error
 
 
 def trees(output: str) -> Iterator[str]:
@@ -72,4 +81,7 @@ def trees(output: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
+    flags.DEFINE_string("captions", "data/downloads/multi30k", "Folder of Multi30k's files.")
+    flags.DEFINE_string("trees", "data/downloads/link_grammar", "Folder of the trees' files.")
+    define_parsing_flags("data/trees")
     cli.run(main)

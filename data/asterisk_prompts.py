@@ -1,7 +1,7 @@
-"""Writes manifests of Asterisk's English voice prompts, which a person speaks, for `memattn-prepare speech`.
+"""Prepares Asterisk's English voice prompts, which a person speaks, with the vocabulary of spoken_captions.py.
 
 apt-get install asterisk-core-sounds-en-wav
-python scripts/asterisk_prompts.py
+python data/asterisk_prompts.py
 
 A prompt with more than eight words or with digits is left out. Of the others, half are the split `test`, a tenth the
 split `valid`, and the rest the split `train`. The recordings, by Allison Smith under CC BY-SA 3.0, stay where Debian's
@@ -15,29 +15,37 @@ import os
 import random
 
 from absl import flags
-from speak_captions import spoken_words
+from spoken_captions import spoken_words
 
 from memattn import files
 from memattn.data.text_files import read_lines
 from memattn.errors import ConfigError
+from memattn.prepare_commands.speech import define_speech_flags, prepare_speech
 
 
 def main() -> int:
     options = flags.FLAGS
-    if not os.path.isfile(options.texts):
-        raise ConfigError(f"{options.texts}: no such file; install it: apt-get install asterisk-core-sounds-en-wav")
-    prompts = read_prompts(options.texts, options.sounds)
-    if not prompts:
-        raise ConfigError(f"{options.sounds}: no recording of a short prompt of {options.texts}")
+    manifests = write_manifests(options.texts, options.sounds, options.manifests)
+    prepare_speech(options, options.folder, manifests, "en", shared=options.vocabulary_of)
+    return 0
+
+
+def write_manifests(texts: str, sounds: str, folder: str) -> dict[str, str]:
+    """Writes the manifests of the splits into a folder, and returns their paths. Raises ConfigError, OSError.
+
+    `texts` and `sounds` are what `read_prompts` takes.
+    """
+    if not os.path.isfile(texts):
+        raise ConfigError(f"{texts}: no such file; install it: apt-get install asterisk-core-sounds-en-wav")
+    prompts = read_prompts(texts, sounds)
     random.Random(1).shuffle(prompts)  # noqa: S311
     half, tenth = len(prompts) // 2, len(prompts) // 10
     splits = {"test": prompts[:half], "valid": prompts[half : half + tenth], "train": prompts[half + tenth :]}
-    os.makedirs(options.folder, exist_ok=True)
-    for split, chosen in splits.items():
-        path = os.path.join(options.folder, f"{split}.jsonl")
-        files.write(path, "".join(json.dumps(prompt) + "\n" for prompt in chosen))
-        print(f"{path}: {len(chosen)} prompts")
-    return 0
+    os.makedirs(folder, exist_ok=True)
+    manifests = {split: os.path.join(folder, f"{split}.jsonl") for split in ("train", "valid", "test")}
+    for split, path in manifests.items():
+        files.write(path, "".join(json.dumps(prompt) + "\n" for prompt in splits[split]))
+    return manifests
 
 
 def read_prompts(texts: str, sounds: str) -> list[dict[str, str]]:
@@ -61,5 +69,7 @@ if __name__ == "__main__":
         "texts", "/usr/share/doc/asterisk-core-sounds-en/core-sounds-en.txt.gz", "File with the texts of the prompts."
     )
     flags.DEFINE_string("sounds", "/usr/share/asterisk/sounds/en_US_f_Allison", "Folder of the recordings.")
-    flags.DEFINE_string("folder", "data/downloads/asterisk", "Folder of the manifests.")
-    cli.run(main)
+    flags.DEFINE_string("manifests", "data/downloads/asterisk", "Folder of the manifests.")
+    flags.DEFINE_string("vocabulary_of", "data/espeak", "Prepared corpus whose vocabulary and statistics are used.")
+    define_speech_flags("data/asterisk")
+    cli.run(main, tensorflow=True)

@@ -1,11 +1,11 @@
-"""Speaks Multi30k's short English captions with the synthesizer espeak-ng, for `memattn-prepare speech`.
+"""Prepares synthetic speech: Multi30k's short English captions, as the synthesizer espeak-ng speaks them.
 
 apt-get install espeak-ng
-memattn-prepare multi30k
-python scripts/speak_captions.py
+python data/spoken_captions.py
 
-The folder gets a WAV file for each utterance, and a manifest for each split, which also has the voices and the rates.
-The split `unheard` has the captions of `test` at the same rates, in voices that are not in the training split.
+The folder of the recordings gets a WAV file for each utterance, and a manifest for each split, which also has the
+voices and the rates. The split `unheard` has the captions of `test` at the same rates, in voices that are not in the
+training split; it is prepared as a corpus of its own, FOLDER.unheard.
 """
 
 import memattn.cli as cli  # isort: skip (Ctrl-C ends the process with one line from here on)
@@ -19,12 +19,14 @@ import subprocess
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
+import multi30k
 from absl import flags
 from tqdm import tqdm
 
 from memattn import files
 from memattn.data.text_files import read_lines
 from memattn.errors import ConfigError, RunError
+from memattn.prepare_commands.speech import define_speech_flags, prepare_speech
 
 COMMAND = "espeak-ng"
 MAX_WORDS = 8
@@ -64,23 +66,32 @@ class Utterance(NamedTuple):
 
 def main() -> int:
     options = flags.FLAGS
+    manifests = speak(options.captions, options.recordings)
+    unheard = manifests.pop("unheard")
+    prepare_speech(options, options.folder, manifests, "en")
+    prepare_speech(options, f"{options.folder}.unheard", {"test": unheard}, "en", shared=options.folder)
+    return 0
+
+
+def speak(captions: str, folder: str) -> dict[str, str]:
+    """Writes recordings and manifests into a folder; returns the path of each split's manifest.
+
+    `captions` is the folder of Multi30k's files, which are downloaded if they are missing. Raises ConfigError,
+    DataError, RunError, OSError.
+    """
     if shutil.which(COMMAND) is None:
         raise ConfigError(f"{COMMAND} is missing; install it: apt-get install {COMMAND}")
     version = _output(["--version"], "--version")
-    for name, _ in SPLITS.values():
-        if not os.path.isfile(path := os.path.join(options.captions, name)):
-            raise ConfigError(f"{path}: no such file; memattn-prepare multi30k downloads it")
+    multi30k.fetch(multi30k.URL, captions)
     texts: dict[str, list[str]] = {}
     for split, (name, voices) in SPLITS.items():
         if name not in texts:
             earlier = {text for texts_of_file in texts.values() for text in texts_of_file}
-            texts[name] = short_captions(read_lines(os.path.join(options.captions, name)), earlier)
-        if not texts[name]:
-            raise ConfigError(f"{options.captions}/{name}: no caption of up to {MAX_WORDS} words")
-        write_split(options.folder, split, utterances(texts[name], voices, seed=name))
+            texts[name] = short_captions(read_lines(os.path.join(captions, name)), earlier)
+        write_split(folder, split, utterances(texts[name], voices, seed=name))
     facts = {"version": version.partition("  ")[0].strip(), "rates": RATES, "heard": HEARD, "unheard": UNHEARD}
-    files.write(os.path.join(options.folder, "synthesizer.json"), json.dumps(facts, indent=2) + "\n")
-    return 0
+    files.write(os.path.join(folder, "synthesizer.json"), json.dumps(facts, indent=2) + "\n")
+    return {split: os.path.join(folder, f"{split}.jsonl") for split in ("train", "valid", "test", "unheard")}
 
 
 def short_captions(lines: Iterable[str], excluded: Collection[str]) -> list[str]:
@@ -133,5 +144,6 @@ def _output(arguments: list[str], what: str) -> str:
 
 if __name__ == "__main__":
     flags.DEFINE_string("captions", "data/downloads/multi30k", "Folder of Multi30k's files.")
-    flags.DEFINE_string("folder", "data/downloads/espeak", "Folder of the recordings and manifests.")
-    cli.run(main)
+    flags.DEFINE_string("recordings", "data/downloads/espeak", "Folder of the recordings and manifests.")
+    define_speech_flags("data/espeak")
+    cli.run(main, tensorflow=True)

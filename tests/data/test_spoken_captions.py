@@ -1,0 +1,96 @@
+"""Captions are spoken by espeak-ng, or by a program that stands for it."""
+
+import gzip
+import json
+import os
+import shutil
+
+import multi30k
+import pytest
+import spoken_captions
+
+from memattn.errors import ConfigError, RunError
+
+# Writes its arguments in place of a recording.
+FAKE = """#!/bin/sh
+if [ "$1" = --version ]; then echo "eSpeak NG text-to-speech: 1.5  Data at: /nowhere"; exit; fi
+if [ "$2" = broken ]; then echo "no such voice" >&2; exit 1; fi
+echo "$1 $2 $3 $4 $7" > "$6"
+"""
+CAPTIONS = {
+    "train.en.gz": ["A dog runs.", "A dog runs!", "Two men eat.", "Men at a bus-stop, outside.", "A man in 2 coats."],
+    "val.en.gz": ["A cat isn't here.", "A man, who is old, stands in front of a house."],
+    "test_2016_flickr.en.gz": ["Two men eat.", "A red car stops"],
+}
+
+
+@pytest.fixture
+def captions(tmp_path):
+    """A folder with captions in the files of Multi30k."""
+    folder = tmp_path / "captions"
+    folder.mkdir()
+    for name, lines in CAPTIONS.items():
+        with gzip.open(folder / name, "wt", encoding="utf-8") as file:
+            file.write("".join(f"{line}\n" for line in lines))
+    return folder
+
+
+@pytest.fixture
+def speak(captions, tmp_path, monkeypatch):
+    """speak() speaks the captions into the folder `spoken` by a program that stands for espeak-ng."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "espeak-ng").write_text(FAKE)
+    (programs / "espeak-ng").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(multi30k, "CHECKSUMS", dict.fromkeys(CAPTIONS))
+    return lambda: spoken_captions.speak(str(captions), str(tmp_path / "spoken"))
+
+
+def manifest(folder, split):
+    return [json.loads(line) for line in (folder / "spoken" / f"{split}.jsonl").read_text().splitlines()]
+
+
+def test_a_manifest_has_text_voice_and_rate_of_each_recording(speak, tmp_path):
+    manifests = speak()
+    assert manifests["unheard"] == str(tmp_path / "spoken" / "unheard.jsonl")
+    rows = {split: manifest(tmp_path, split) for split in spoken_captions.SPLITS}
+    assert [row["text"] for row in rows["train"]] == ["a dog runs", "men at a bus stop outside"]  # the rest is in test
+    assert [row["text"] for row in rows["valid"]] == ["a cat isn't here"]
+    assert [row["text"] for row in rows["test"]] == ["two men eat", "a red car stops"]
+    for split, rows_of_split in rows.items():
+        for row in rows_of_split:
+            spoken = (tmp_path / "spoken" / row["audio"]).read_text()
+            assert spoken == f"-v {row['voice']} -s {row['rate']} {row['text']}\n"
+            assert 130 <= row["rate"] <= 210
+            assert (row["voice"] in spoken_captions.HEARD) == (split != "unheard")
+    facts = json.loads((tmp_path / "spoken" / "synthesizer.json").read_text())
+    assert facts["version"] == "eSpeak NG text-to-speech: 1.5"
+
+
+def test_the_split_unheard_has_the_texts_and_rates_of_test():
+    texts = [f"caption {i}" for i in range(50)]
+    heard, unheard = (
+        spoken_captions.utterances(texts, voices, "seed") for voices in (spoken_captions.HEARD, spoken_captions.UNHEARD)
+    )
+    assert [(row.text, row.rate) for row in heard] == [(row.text, row.rate) for row in unheard]
+    assert len({row.rate for row in heard}) > 20
+    assert {row.voice for row in heard}.isdisjoint({row.voice for row in unheard})
+    assert heard == spoken_captions.utterances(texts, spoken_captions.HEARD, "seed")
+
+
+def test_a_missing_or_failing_synthesizer_is_named(speak, tmp_path, monkeypatch):
+    with pytest.raises(RunError, match="espeak-ng with the voice broken: no such voice"):
+        spoken_captions.write_split(str(tmp_path), "test", [spoken_captions.Utterance("a dog", "broken", 150)])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigError, match="espeak-ng is missing; install it: apt-get install espeak-ng"):
+        speak()
+
+
+@pytest.mark.skipif(not shutil.which("espeak-ng"), reason="espeak-ng is not installed")
+def test_all_voices_differ(tmp_path):
+    voices = [*spoken_captions.HEARD, *spoken_captions.UNHEARD]
+    spoken_captions.write_split(
+        str(tmp_path), "test", [spoken_captions.Utterance("a dog", voice, 170) for voice in voices]
+    )
+    assert len({path.read_bytes() for path in (tmp_path / "test").iterdir()}) == len(voices)

@@ -1,0 +1,100 @@
+"""The recipe of WMT'17, from a local server in place of the release's."""
+
+import gzip
+import json
+import random
+import subprocess
+import sys
+
+import pytest
+import wmt17
+from helpers.archives import tar_gz
+from helpers.repository import ROOT, assert_single_error
+
+from memattn.data import corpus
+from memattn.errors import DataError
+
+
+def made_up_sentences(number, seed):
+    """Random sentences of 3,000 made-up words, whose frequencies fall as 1 / rank."""
+    draw = random.Random(seed)
+    words = ["".join(draw.choices("abcdefghijklmnoprstuvwzäöü", k=draw.randint(2, 11))) for _ in range(3000)]
+    weights = [1 / rank for rank in range(1, 3001)]
+    return [" ".join(draw.choices(words, weights, k=draw.randint(5, 40))) + " ." for _ in range(number)]
+
+
+ENGLISH, FOREIGN = (made_up_sentences(600, seed) for seed in (1, 2))
+
+
+def text(lines):
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def release(language):
+    """Files of a language pair by path: 500 training pairs, of which one is empty, 50 validation and 50 test pairs."""
+    dev = {}
+    for name, start in ((wmt17.VALIDATION[f"en-{language}"], 500), ("newstest2016", 550)):
+        dev[f"dev/{name}.tc.en"] = text(ENGLISH[start : start + 50])
+        dev[f"dev/{name}.tc.{language}"] = text(FOREIGN[start : start + 50])
+    folder = f"/{language}-en"
+    return {
+        f"{folder}/corpus.tc.en.gz": gzip.compress(text([*ENGLISH[:249], "", *ENGLISH[250:500]])),
+        f"{folder}/corpus.tc.{language}.gz": gzip.compress(text(FOREIGN[:500])),
+        f"{folder}/dev.tgz": tar_gz(dev),
+    }
+
+
+def prepare(server, folder, language):
+    flags = ["--pair", f"en-{language}", "--base_url", server.url, "--bpe_units", "200", "--workers", "1"]
+    command = [sys.executable, ROOT / "data/wmt17.py", *flags]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("language", "about"), [("de", "about 5,900,000"), ("tr", "207,373")])
+def test_a_language_pair_is_downloaded_and_prepared(server, tmp_path, language, about):
+    server.contents = release(language)
+    result = prepare(server, tmp_path, language)
+    assert result.returncode == 0, result.stderr
+    folder = f"data/wmt17.en-{language}"
+    assert "499 training pairs of 500 (1 empty and 0 of more than 200 units dropped)" in result.stdout
+    advice = f"to train on it: memattn-train --config wmt17/en-{language} --set data.folder={folder} --run_dir "
+    assert result.stdout.splitlines()[-1] == f"{advice}runs/wmt17.en-{language}"
+    assert result.stderr.startswith(f"warning: en-{language} has 500 training pairs, and {about} in the paper: ")
+    assert len((tmp_path / folder / "test.reference").read_text(encoding="utf-8").splitlines()) == 50
+    manifest = json.loads((tmp_path / folder / corpus.MANIFEST).read_text())
+    assert manifest["settings"]["text"]["form"] == "truecased"
+    assert manifest["sources"]["train"][0]["path"] == f"data/downloads/wmt17/{language}-en/corpus.tc.en.gz"
+    again = prepare(server, tmp_path, language)
+    assert (again.returncode, again.stdout) == (0, result.stdout)
+    assert len(server.requests) == 3
+
+
+@pytest.mark.slow
+def test_a_file_with_another_number_of_lines_is_refused(server, tmp_path):
+    server.contents = release("de")
+    server.contents["/de-en/corpus.tc.en.gz"] = gzip.compress(text(ENGLISH[:497]))
+    result = prepare(server, tmp_path, "de")
+    assert_single_error(result, "corpus.tc.en.gz has 497 lines", "corpus.tc.de.gz has 500")
+    assert not (tmp_path / "data/wmt17.en-de").exists()
+
+
+@pytest.mark.parametrize("names", [["dev/x"], ["a/newstest2015.tc.en", "b/newstest2015.tc.en"]])
+def test_a_file_of_the_archive_that_is_missing_or_there_twice_is_named(server, tmp_path, names):
+    server.contents = {**release("de"), "/de-en/dev.tgz": tar_gz(dict.fromkeys(names, b"a\n"))}
+    with pytest.raises(DataError, match="de-en/dev: holds [02] files newstest2015.tc.en, not one"):
+        wmt17.fetch("en-de", server.url, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("pair", "pairs", "is_right"),
+    [
+        ("en-tr", 207_373, True),
+        ("en-tr", 207_372, False),
+        ("en-de", 5_852_458, True),
+        ("en-de", 5_800_000, False),
+        ("en-cs", 0, False),
+    ],
+)
+def test_a_number_of_pairs_unlike_the_papers_is_reported(pair, pairs, is_right):
+    assert (wmt17.problem(pair, pairs) is None) == is_right
