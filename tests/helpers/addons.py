@@ -15,6 +15,7 @@ with warnings.catch_warnings():
     import tensorflow_addons as tfa
 
 
+@tf.keras.utils.register_keras_serializable("tests")
 class AddonsBahdanauAttention(AttentionMechanism):
     """`tfa.seq2seq.BahdanauAttention`: the additive score, without a bias.
 
@@ -54,6 +55,7 @@ class AddonsBahdanauAttention(AttentionMechanism):
         return weights * tf.cast(mask, weights.dtype)[:, None], state
 
 
+@tf.keras.utils.register_keras_serializable("tests")
 class AddonsLuongAttention(AddonsBahdanauAttention):
     """`tfa.seq2seq.LuongAttention`: the bilinear score.
 
