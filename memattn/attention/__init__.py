@@ -15,7 +15,7 @@ from memattn.attention.mocha import MochaAttention
 from memattn.attention.monotonic import MonotonicAttention
 from memattn.attention.none import NoAttention
 from memattn.attention.options import OptionError as OptionError
-from memattn.attention.outside import is_reference, outside_class
+from memattn.attention.outside import outside_class
 from memattn.attention.stretch_means import StretchMeansAttention
 from memattn.attention.windowed_memory import WindowedMemoryAttention
 
@@ -44,7 +44,7 @@ def mechanism(name: Any) -> type[AttentionMechanism]:
 
     Raises ValueError for any other name, ImportError for a class that cannot be imported.
     """
-    if is_reference(name):
+    if isinstance(name, str) and ":" in name:
         return outside_class(name)
     if name not in list(MECHANISMS):  # a list compares names that have no hash, too
         raise ValueError(f"attention: {name!r} is none of {', '.join(MECHANISMS)}")

@@ -4,14 +4,8 @@ import contextlib
 import importlib
 import os
 import sys
-from typing import Any
 
 from memattn.attention.base import AttentionMechanism
-
-
-def is_reference(name: Any) -> bool:
-    """Returns whether a name is a reference "module:Class" to a mechanism outside the package."""
-    return isinstance(name, str) and ":" in name
 
 
 def outside_class(reference: str) -> type[AttentionMechanism]:

@@ -68,8 +68,8 @@ def test_an_unusable_mechanism_is_reported_in_one_line(folder, name, message):
 
 
 def test_runs_of_a_sweep_are_named_after_an_outside_mechanism(folder, write_config):
-    name = "outside_package.looks:Uniform"
-    path = write_config({"sweep": {"cells": [{"model.attention": {"name": name}}, {"model.attention.name": "none"}]}})
+    names = ["outside_package.looks:Uniform", "outside_package.looks:Even", "none"]
+    path = write_config({"sweep": {"cells": [{"model.attention": {"name": name}} for name in names]}})
     runs = expand(configs.load(path, []))
-    assert list(runs) == ["looks", "none"]
+    assert list(runs) == ["looks", "outside_package.looks:Even", "none"]  # the module's name, if it is enough
     assert runs["looks"].model.attention["sharpness"] == 1.0
