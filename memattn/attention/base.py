@@ -1,6 +1,7 @@
 """The interface of every attention mechanism: an ordinary Keras layer, whose parts the decoder calls."""
 
 import inspect
+import typing
 from collections.abc import Mapping
 from typing import Any
 
@@ -103,7 +104,8 @@ class AttentionMechanism(ConfiguredLayer):
                 continue
             if choices := literal_values(parameter.annotation):
                 check_choice(name, options[name], choices)
-            if name in sizes and not (options[name] is None and parameter.default is None):
+            may_be_none = type(None) in typing.get_args(parameter.annotation)
+            if name in sizes and not (options[name] is None and may_be_none):
                 positive_int(name, options[name])
 
     # What a decoder calls: the memory once per source, scores in each step.

@@ -83,6 +83,7 @@ class Positional(AttentionMechanism):
         (lambda: Sharp(sharpness=0), "sharpness: must be an int of at least 1, not 0"),
         (lambda: Sharper(sharpness=0), "sharpness: must be an int"),
         (lambda: BahdanauAttention(units=0), "units: must be an int of at least 1, not 0"),
+        (lambda: MemoryAttention(num_slots=None), "num_slots: must be an int of at least 1, not None"),
         (lambda: MochaAttention(units=3, chunk_size=0), "chunk_size: must be an int of at least 1, not 0"),
         (lambda: Sharper(scoring="softmx"), "scoring: 'softmx' is none of softmax, sigmoid"),
         (lambda: Needy(rate=0), "rate: must be above 0, not 0"),
@@ -95,7 +96,8 @@ def test_options_are_checked_before_the_constructor_runs(make, message):
         make()
 
 
-def test_an_optional_choice_may_be_left_out():
+def test_an_optional_choice_or_size_may_be_left_out():
+    assert MochaAttention(units=3, chunk_size=None).chunk_size is None
     assert Sharp(order=None).order is None
     assert Sharp(order="left").order == "left"
 
