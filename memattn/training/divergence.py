@@ -40,7 +40,7 @@ def skipped_too_often(run: OpenRun, step: int, place: tuple[int, int, int]) -> R
 
 
 def _not_finite(run: OpenRun, problem: str) -> RunError:
-    latest = run.saved.recent.latest_checkpoint or "none"
+    latest = run.recent.latest_checkpoint or "none"
     return RunError(f"{run.folder}: {problem}; the last checkpoint is {latest}; {_ADVICE}")
 
 

@@ -1,16 +1,20 @@
-"""Opens a run folder for training: reads the data, builds the model, and makes the folder or resumes the run in it."""
+"""Opens a run folder for training: reads the data, builds the model, and makes the folder or resumes the run in it.
+
+`open_run` calls the functions below it in their order.
+"""
 
 import contextlib
 import dataclasses
 import hashlib
 import json
 import os
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
 
 import tensorflow as tf
 
 from memattn import config as configs
-from memattn import console
+from memattn import console, files
 from memattn.config import Config
 from memattn.data import corpus, task_corpus
 from memattn.data import tokenizer as tokenizers
@@ -19,14 +23,23 @@ from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import RunError
 from memattn.models.interface import Model
-from memattn.runs import building, checkpoints, run_folder
-from memattn.training import distribution, resuming, starting
+from memattn.models.seq2seq import Seq2Seq
+from memattn.runs import building, checkpoints, run_folder, trained
+from memattn.runs.checkpoints import Checkpoint
+from memattn.training import distribution
+from memattn.training.events import EVENTS
 from memattn.training.progress import Progress
-from memattn.training.resuming import RunCheckpoints
 from memattn.training.schedules import depends_on_max_steps
-from memattn.training.starting import Start
 from memattn.training.step import TrainingStep
 from memattn.training.validation import Validation
+
+_MAY_DIFFER = {"dropout", "init_scale", "spec_augment"}  # model keys that act only in initialization or training
+# Model keys in which student and teacher must agree.
+_ENCODER_KEYS = {
+    *("kind", "encoder", "layers", "units", "encoder_layers", "encoder_units", "encoder_reduce"),
+    *("embedding_size", "tie_embeddings"),
+}
+_ENCODER_PATHS = ("encoder/", "source_embedding/")  # prefixes of the paths of an encoder's weights
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +56,9 @@ class OpenRun:
       step: updates the model.
       validation: scores the model.
       progress: progress of the run so far, the same on every worker.
-      saved: checkpoints of the run.
+      recent: the last checkpoints, from which training resumes: weights, optimizer, progress.
+      best: the weights of the best validation.
+      restored: path of the checkpoint that the run resumes from; None if there is none that can be read.
     """
 
     config: Config
@@ -55,7 +70,9 @@ class OpenRun:
     step: TrainingStep
     validation: Validation
     progress: Progress
-    saved: RunCheckpoints
+    recent: tf.train.CheckpointManager
+    best: tf.train.CheckpointManager
+    restored: str | None
 
     def say(self, line: str) -> None:
         """Prints a line, once for all workers."""
@@ -74,11 +91,11 @@ def open_run(config: Config, folder: str, strategy: tf.distribute.Strategy) -> O
     validation = distribution.together(strategy, lambda: Validation(config, model, inputs.vocabulary, inputs.tokenizer))
     distribution.by_chief(strategy, lambda: _make_folder(config, folder, inputs))
     progress = Progress()
-    saved = distribution.together(strategy, lambda: _restore(config, folder, model, step, progress, inputs.start))
+    saved = distribution.together(strategy, lambda: _restore(config, folder, model, step, progress, inputs.is_new))
     progress.resume(config.training)
     _share_progress(progress, folder, strategy)
     is_chief = distribution.is_chief(strategy)
-    return OpenRun(config, folder, strategy, is_chief, inputs.batches, model, step, validation, progress, saved)
+    return OpenRun(config, folder, strategy, is_chief, inputs.batches, model, step, validation, progress, *saved)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +105,8 @@ class _Inputs:
     Attributes:
       longest_source: length of the longest source that the model knows, in tokens or vectors.
       memory_line: what `TrainingBatches.memory_line` returns, for active memory; None for other models.
-      start: trained models that the run takes weights from.
+      initial: model of `training.init_from`; None without it, and for a run that resumes.
+      teacher: model of `training.teacher`; None without it, and once the run no longer needs it.
       newest_step: step of the newest checkpoint in the run folder, -1 if there is none.
       checksum: checksum of the training data.
       digest: 48 bits of a checksum of the config and all data.
@@ -99,10 +117,16 @@ class _Inputs:
     batches: TrainingBatches
     longest_source: int
     memory_line: tuple[float, float] | None
-    start: Start
+    initial: Model | None
+    teacher: Seq2Seq | None
     newest_step: int
     checksum: str
     digest: int
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the run has no checkpoint."""
+        return self.newest_step < 0
 
 
 def _read(config: Config, folder: str) -> _Inputs:
@@ -115,10 +139,14 @@ def _read(config: Config, folder: str) -> _Inputs:
     vocabulary, tokenizer = corpus.read_vocabulary(os.path.join(path, corpus.VOCABULARY)), tokenizers.read(path)
     batches = _batches(config, vocabulary)
     facts = batches.corpus.source.facts()
-    start = starting.read(config, vocabulary, tokenizer, facts, steps[-1] if steps else None)
+    training, initial, teacher = config.training, None, None
     longest_source = batches.longest_source
-    if config.training.init_from:  # Eq. 10 keeps the S that the weights were trained with
-        longest_source = start.initial.max_source_length if start.initial else run_folder.longest_source(folder)
+    if training.init_from:  # Eq. 10 keeps the S that the weights were trained with
+        if not steps:
+            initial = _trained(config, "init_from", vocabulary, tokenizer, facts)
+        longest_source = initial.max_source_length if initial else run_folder.longest_source(folder)
+    if training.teacher and (not steps or (training.teacher_weight > 0 and steps[-1] < training.teacher_steps)):
+        teacher = _trained(config, "teacher", vocabulary, tokenizer, facts)
     checksum = batches.corpus.checksum()
     contents = configs.dump(config), str(vocabulary), json.dumps(tokenizer.files(), sort_keys=True), checksum
     digest = hashlib.sha256("\0".join(contents).encode("utf-8")).digest()
@@ -128,7 +156,8 @@ def _read(config: Config, folder: str) -> _Inputs:
         batches=batches,
         longest_source=longest_source,
         memory_line=batches.memory_line() if config.model.has_memory_length else None,
-        start=start,
+        initial=initial,
+        teacher=cast("Seq2Seq | None", teacher),  # configs allow no other teacher
         newest_step=steps[0] if steps else -1,
         checksum=checksum,
         digest=int.from_bytes(digest[:6], "big"),  # workers compare it as a float64, which is exact up to 53 bits
@@ -146,6 +175,37 @@ def _batches(config: Config, vocabulary: Vocabulary) -> TrainingBatches:
         max_source_length=data.max_source_length,
         max_target_length=data.max_target_length,
     )
+
+
+def _trained(config: Config, key: str, vocabulary: Vocabulary, tokenizer: Tokenizer, source_facts: dict) -> Model:
+    """Returns the model in the run folder that a key of `training` names, `init_from` or `teacher`.
+
+    Raises ConfigError if it reads or is something else than the run needs.
+    """
+    folder = getattr(config.training, key)
+    try:
+        run = trained.load([folder], ["decoding.lexicon=null"], None)
+    except (ConfigError, RunError) as error:
+        problem = error.problem if isinstance(error, RunError) else error
+        raise type(error)(f"training.{key}: {problem}") from error
+    if not run.reads_as(vocabulary, tokenizer) or run.source_facts != source_facts:
+        advice = f"prepare the data with --vocabulary_of {folder}"
+        if config.data.generated:
+            advice = "it needs a task with the same tokens"
+        raise ConfigError(
+            f"training.{key}: the vocabulary, BPE or features of {folder} differ from the data's; {advice}"
+        )
+    theirs, ours = (
+        {
+            name: value
+            for name, value in configs.to_dict(each)["model"].items()
+            if (name in _ENCODER_KEYS if key == "teacher" else name not in _MAY_DIFFER)
+        }
+        for each in (run.config, config)
+    )
+    if differing := configs.differences(theirs, ours, "model."):
+        raise ConfigError(f"training.{key}: {folder} holds another model: {', '.join(map(str, differing))}")
+    return run.models[0]
 
 
 def _compare(inputs: _Inputs, folder: str, strategy: tf.distribute.Strategy) -> None:
@@ -172,12 +232,45 @@ def _build(config: Config, inputs: _Inputs, strategy: tf.distribute.Strategy) ->
         width = inputs.batches.corpus.source.facts().get("source_features")
         model = building.build_model(config, len(inputs.vocabulary), inputs.longest_source, source_features=width)
         building.set_memory_line(model, inputs.memory_line)
-        teacher = starting.copied(inputs.start.teacher)  # every device needs its weights
+        teacher = _copied(inputs.teacher)  # every device needs its weights
         step = TrainingStep(model, config.training, strategy, teacher)
     if teacher and config.training.teacher_weight:
-        starting.check_contexts(model, teacher)
-    inputs.start.set_weights(model)
+        _check_contexts(model, teacher)
+    if inputs.initial:
+        _copy_weights(inputs.initial, model)
+    elif inputs.teacher and inputs.is_new:
+        _copy_weights(inputs.teacher, model, _ENCODER_PATHS)
     return model, step
+
+
+def _copied(model: Seq2Seq | None) -> Seq2Seq | None:
+    """Returns a copy of a model, with variables on all devices of the strategy whose scope is entered."""
+    if model is None:
+        return None
+    copy = Seq2Seq.from_config(model.get_config())
+    _copy_weights(model, copy)
+    return copy
+
+
+def _copy_weights(trained_model: Model, model: Model, prefixes: tuple[str, ...] = ("",)) -> None:
+    """Copies the weights whose paths start with one of the prefixes."""
+    trained_weights = checkpoints.named_weights(trained_model)
+    for path, weight in checkpoints.named_weights(model).items():
+        if path.startswith(prefixes):
+            weight.assign(trained_weights[path])
+
+
+def _check_contexts(student: Model, teacher: Seq2Seq) -> None:
+    """Raises ConfigError if a student's contexts cannot be compared with its teacher's."""
+    theirs, ours = _context_size(teacher), _context_size(student)
+    if not theirs or theirs != ours:
+        problem = f"its contexts are {theirs} wide, and those of this model {ours}"
+        raise ConfigError(f"training.teacher: {problem}; only its encoder can be had (teacher_weight: 0)")
+
+
+def _context_size(model: Model) -> int:
+    """Returns the width of a model's contexts; 0 without attention."""
+    return model.attention.context_size(2 * model.encoder.units) if isinstance(model, Seq2Seq) else 0
 
 
 def _make_folder(config: Config, folder: str, inputs: _Inputs) -> None:
@@ -197,14 +290,25 @@ def _make_folder(config: Config, folder: str, inputs: _Inputs) -> None:
 
 
 def _restore(
-    config: Config, folder: str, model: Model, step: TrainingStep, progress: Progress, start: Start
-) -> RunCheckpoints:
-    """Restores the newest readable checkpoint. Raises RunError if the run would start over from other weights."""
-    saved = resuming.restore(folder, model, step, progress, config.training.keep_checkpoints)
-    if saved.restored is None and not start.is_new and (config.training.init_from or config.training.teacher):
+    config: Config, folder: str, model: Model, step: TrainingStep, progress: Progress, is_new: bool
+) -> tuple[tf.train.CheckpointManager, tf.train.CheckpointManager, str | None]:
+    """Restores the newest readable checkpoint, if there is one; returns `recent`, `best`, `restored` of `OpenRun`.
+
+    Raises RunError if checkpoints are listed, but none can be read, or if the run would start over from other weights.
+    """
+    recent_folder, best_folder = (os.path.join(folder, name) for name in (run_folder.CHECKPOINTS, run_folder.BEST))
+    checkpoint = Checkpoint(model, step.optimizer, progress=progress, step=step.state)
+    try:
+        restored = checkpoints.restore(checkpoint, recent_folder)
+    except RunError as error:
+        raise RunError(f"{error}; move the folder away to start over") from error
+    if restored is None and not is_new and (config.training.init_from or config.training.teacher):
         problem = "no checkpoint can be read, and training would start again from random weights"
         raise RunError(f"{folder}: {problem}, not from those of another run; move the folder away to start over")
-    return saved
+    if not checkpoints.listed(best_folder):  # no best checkpoint, or it was removed: the next validation writes one
+        progress.best = None
+    recent = checkpoints.manager(checkpoint, recent_folder, config.training.keep_checkpoints)
+    return recent, checkpoints.manager(Checkpoint(model), best_folder, 1), restored
 
 
 def _share_progress(progress: Progress, folder: str, strategy: tf.distribute.Strategy) -> None:
@@ -216,3 +320,19 @@ def _share_progress(progress: Progress, folder: str, strategy: tf.distribute.Str
     (size,) = distribution.numbers_of_chief(strategy, lambda: [len(content)], 1)
     codes = distribution.numbers_of_chief(strategy, lambda: list(content), int(size))
     progress.deserialize(bytes(map(int, codes)).decode("utf-8"))
+
+
+@contextlib.contextmanager
+def claimed(run: OpenRun) -> Iterator[None]:
+    """Locks a run folder against other trainings, and checks that it can be written.
+
+    Raises RunError if another process trains in it or has done so since the run was restored, OSError.
+    """
+    with run_folder.locked(run.folder):
+        for name in ("", run_folder.CHECKPOINTS, run_folder.BEST, EVENTS):
+            files.make_folder(os.path.join(run.folder, name) if name else run.folder)
+        state = tf.train.get_checkpoint_state(run.recent.directory)
+        if state and state.model_checkpoint_path != run.recent.latest_checkpoint:
+            raise RunError(f"{run.folder}: another training has just resumed it; start again")
+        run_folder.keep_config(run.folder, run.config)
+        yield

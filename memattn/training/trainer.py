@@ -26,9 +26,9 @@ import tensorflow as tf
 from memattn import console, files
 from memattn.config import Config
 from memattn.runs import run_folder
-from memattn.training import distribution, divergence, reporting, resuming
+from memattn.training import distribution, divergence, reporting
 from memattn.training.events import Events
-from memattn.training.opening import open_run
+from memattn.training.opening import claimed, open_run
 from memattn.training.schedules import learning_rate
 from memattn.training.step_log import PendingStep, StepLog
 from memattn.training.stopping import Stopping
@@ -65,19 +65,19 @@ class Trainer:
 
     def train(self) -> int:
         """Trains to the end or until a signal; returns the process' exit status."""
-        run, progress, saved = self.run, self.run.progress, self.run.saved
+        run, progress = self.run, self.run.progress
         self._introduce()
         if progress.finished:
             if progress.best is None:
                 run.say(f"the best checkpoint is lost: the weights of step {progress.step:,} replace it")
-                distribution.by_chief(run.strategy, lambda: saved.best.save(progress.step))
-            run.say(f"already finished: {progress.finished} ({saved.restored})")
+                distribution.by_chief(run.strategy, lambda: run.best.save(progress.step))
+            run.say(f"already finished: {progress.finished} ({run.restored})")
             divergence.check_end(run)
             return 0
         with self.stopping.listening(), contextlib.ExitStack() as stack:
             distribution.by_chief(run.strategy, lambda: self._claim(stack))
-            if saved.restored:
-                run.say(f"resuming from {saved.restored}")
+            if run.restored:
+                run.say(f"resuming from {run.restored}")
             if run.step.jit_compile:
                 run.say(f"compiling for {len(run.batches.widths)} padded lengths: the first steps take longer")
             if run.is_chief:
@@ -140,7 +140,7 @@ class Trainer:
             rate = learning_rate(training, progress.step, progress.decays)
             run.say(f"no better for {progress.stalled} validations: the learning rate is now {rate:.3g}")
         if is_best:
-            distribution.by_chief(run.strategy, lambda: run.saved.best.save(progress.step))
+            distribution.by_chief(run.strategy, lambda: run.best.save(progress.step))
         progress.end(training, scores, run.model.vocabulary_size)
         path = os.path.join(run.folder, run_folder.VALIDATIONS)
         distribution.by_chief(run.strategy, lambda: files.write_csv(path, progress.validations))
@@ -163,7 +163,7 @@ class Trainer:
         self.step_log.collect()
         progress.seconds = time.monotonic() - self._started
         distribution.together(run.strategy, self._check)
-        distribution.by_chief(run.strategy, lambda: run.saved.recent.save(progress.step))
+        distribution.by_chief(run.strategy, lambda: run.recent.save(progress.step))
         self.stopping.saved()
 
     def _check(self) -> None:
@@ -188,6 +188,5 @@ class Trainer:
 
     def _claim(self, stack: contextlib.ExitStack) -> None:
         """Locks the run folder and opens the file of events until the stack is closed."""
-        stack.enter_context(resuming.claimed(self.run.folder, self.run.saved))
-        run_folder.keep_config(self.run.folder, self.run.config)
+        stack.enter_context(claimed(self.run))
         stack.enter_context(self._events.written_to(self.run.folder))
