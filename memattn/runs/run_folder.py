@@ -17,7 +17,7 @@ from memattn.files import write
 
 CONFIG, CORPUS = "config.yaml", "corpus.json"
 MEMORY_LINE = "memory_line"  # key of CORPUS: what `TrainingBatches.memory_line` returns
-CHECKPOINTS, BEST, LOCK, VALIDATIONS = "checkpoints", "best", "lock", "validation.csv"
+CHECKPOINTS, BEST, EVENTS, LOCK, VALIDATIONS = "checkpoints", "best", "events", "lock", "validation.csv"
 
 
 def create(

@@ -27,7 +27,6 @@ from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import building, checkpoints, run_folder, trained
 from memattn.runs.checkpoints import Checkpoint
 from memattn.training import distribution
-from memattn.training.events import EVENTS
 from memattn.training.progress import Progress
 from memattn.training.schedules import depends_on_max_steps
 from memattn.training.step import TrainingStep
@@ -329,7 +328,7 @@ def claimed(run: OpenRun) -> Iterator[None]:
     Raises RunError if another process trains in it or has done so since the run was restored, OSError.
     """
     with run_folder.locked(run.folder):
-        for name in ("", run_folder.CHECKPOINTS, run_folder.BEST, EVENTS):
+        for name in ("", run_folder.CHECKPOINTS, run_folder.BEST, run_folder.EVENTS):
             files.make_folder(os.path.join(run.folder, name) if name else run.folder)
         state = tf.train.get_checkpoint_state(run.recent.directory)
         if state and state.model_checkpoint_path != run.recent.latest_checkpoint:

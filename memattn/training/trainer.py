@@ -5,7 +5,7 @@ A training step, in `Trainer._loop`, goes through these parts:
 1. `data.batches.TrainingBatches` yields the next batches of sources and targets, and the place after them.
 2. `schedules.learning_rate` gives the rate; `step.TrainingStep` starts the update and does not wait for it.
 3. `progress.Progress`, which checkpoints hold beside the weights, counts the step and notes the place in the data.
-4. `step_log.StepLog` keeps the pending result; it waits for results before a line of output, a validation or a
+4. `reporting.StepLog` keeps the pending result; it waits for results before a line of output, a validation or a
    checkpoint.
 5. `stopping.Stopping` lets the workers agree whether a signal came, or a checkpoint is due by the clock.
 6. `validation.Validation` scores the weights, if it is time; `Progress` decides what follows from the scores.
@@ -27,10 +27,9 @@ from memattn import console, files
 from memattn.config import Config
 from memattn.runs import run_folder
 from memattn.training import distribution, divergence, reporting
-from memattn.training.events import Events
 from memattn.training.opening import claimed, open_run
+from memattn.training.reporting import Events, PendingStep, StepLog
 from memattn.training.schedules import learning_rate
-from memattn.training.step_log import PendingStep, StepLog
 from memattn.training.stopping import Stopping
 
 _PROGRESS_SECONDS = 0.25  # least time between two drawings of the progress line

@@ -12,7 +12,7 @@ from memattn.config import TrainingConfig
 from memattn.data.corpus import read_vocabulary
 from memattn.evaluation import plots
 from memattn.search.searcher import Translation
-from memattn.training import events, reporting, trainer, validation
+from memattn.training import reporting, trainer, validation
 from memattn.training.progress import Progress
 from memattn.training.trainer import Trainer, train
 from memattn.training.validation import ValidationExample
@@ -156,7 +156,7 @@ def test_a_text_or_a_picture_that_cannot_be_written_is_a_failure_that_training_r
         ("text", lambda writer: writer.record_text("a", ["b"], 1)),
         ("image", lambda writer: writer.record_picture("a", tf.io.encode_png(np.zeros([1, 1, 3], np.uint8)), 1)),
     ):
-        writer = events.Events()
+        writer = reporting.Events()
         monkeypatch.setattr(tf.summary, name, fail)
         record(writer)
         assert writer.failure.errno == 28

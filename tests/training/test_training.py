@@ -25,8 +25,8 @@ from memattn.evaluation.stored import HYPOTHESES
 from memattn.runs import building, run_folder
 from memattn.runs.checkpoints import Checkpoint
 from memattn.search.searcher import Searcher
-from memattn.training.events import Events
 from memattn.training.progress import Progress
+from memattn.training.reporting import Events
 from memattn.training.step import TrainingStep, UpdateResult
 from memattn.training.trainer import Trainer, train
 from memattn.training.validation import Validation, _decoding
@@ -277,7 +277,7 @@ def test_few_results_of_steps_are_pending_whatever_log_every_is(tiny_config, tmp
         return step(*arguments)
 
     monkeypatch.setattr(TrainingStep, "__call__", counting)
-    monkeypatch.setattr("memattn.training.step_log.MOST_PENDING", 2)
+    monkeypatch.setattr("memattn.training.reporting.MOST_PENDING", 2)
     assert trainer.train() == 0
     assert pending == [0, 1, 0, 1, 0, 1]
     assert "step 6/6  loss " in capsys.readouterr().out
