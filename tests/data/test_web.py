@@ -45,7 +45,11 @@ def test_a_file_that_the_server_lacks_or_has_changed_is_named(server, tmp_path, 
     gc.collect()
 
 
-@pytest.mark.parametrize("content", [tar_gz({"../outside": b"x"}), tar_gz({"a": b"x" * 999})[:60], b"no archive"])
+@pytest.mark.parametrize(
+    "content",
+    [tar_gz({"../outside": b"x"}), tar_gz({"a": b"x" * 999})[:60], b"no archive"],
+    ids=["outside", "truncated", "no archive"],
+)
 def test_an_archive_that_is_damaged_or_leads_out_of_its_folder_is_refused(tmp_path, content):
     (tmp_path / "a.tgz").write_bytes(content)
     with pytest.raises(DataError, match="a.tgz: not a complete tar archive"):
