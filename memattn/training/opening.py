@@ -21,7 +21,7 @@ from memattn.data import tokenizer as tokenizers
 from memattn.data.batches import TrainingBatches
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
-from memattn.errors import RunError
+from memattn.errors import ConfigError, RunError
 from memattn.models.interface import Model
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import building, checkpoints, run_folder, trained
