@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
 
 # Options of `memory` in version 0.2, and keys of `model` that it wrote for other kinds of models, with their defaults.
 EXTENSIONS = {"encoder_normalize": "none", "vote_scale": 1.0, "read": "address", "read_units": 64}
@@ -26,6 +27,8 @@ def convert(value: Any) -> Any:
     value = {key: convert(item) for key, item in value.items()}
     if (bleu := value.pop("stop_at_bleu", None)) is not None:
         value["stop_at"] = bleu
+    if "beam_size" in value and value.get("num_slots", 0) is None:  # decoding.num_slots, for nested_memory
+        del value["num_slots"]
     if {"data", "model", "training"} <= value.keys():
         unused = ACTIVE_MEMORY if value["model"].get("kind", "seq2seq") == "seq2seq" else SEQ2SEQ
         value["model"] = {k: v for k, v in value["model"].items() if k not in unused or v != unused[k]}
@@ -43,11 +46,11 @@ def convert_memory(options: dict) -> dict:
         return {k: v for k, v in options.items() if k not in EXTENSIONS}
     rest = {k: v for k, v in options.items() if k not in [*EXTENSIONS, "position_encoding", "renormalize"]}
     if "nested" in changed:
-        return {**rest, "name": "nested_memory"}
+        return {**rest, "name": NESTED_MEMORY}
     read = {"read": options["read"], "read_units": options["read_units"]} if "read" in changed else {"read": "address"}
     if scorings == ("softmax_time", "softmax") and {"position_windows"} <= changed <= {"position_windows", "read"}:
         return {"name": "windowed_memory", "num_slots": rest["num_slots"], **read}
-    return {**rest, "name": "memory_variant", **read, **{k: options[k] for k in EXTENSIONS if k in changed - {"read"}}}
+    return {**rest, "name": MEMORY_VARIANT, **read, **{k: options[k] for k in EXTENSIONS if k in changed - {"read"}}}
 
 
 if __name__ == "__main__":

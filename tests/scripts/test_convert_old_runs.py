@@ -2,6 +2,7 @@
 
 import pytest
 from convert_old_runs import convert
+from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
 
 from memattn import config as configs
 
@@ -33,12 +34,12 @@ def converted(**changes):
     [
         ({"position_encoding": True, "renormalize": "mean"}, {"name": "memory", "position_encoding": True}),
         ({"read_units": 128}, {"name": "memory"}),  # without additive reading it has no effect
-        ({"nested": True, "decoder_scoring": "sigmoid"}, {"name": "nested_memory", "decoder_scoring": "sigmoid"}),
+        ({"nested": True, "decoder_scoring": "sigmoid"}, {"name": NESTED_MEMORY, "decoder_scoring": "sigmoid"}),
         (OVER_TIME, {"name": "windowed_memory", "read": "address"}),
         ({**OVER_TIME, "read": "additive"}, {"name": "windowed_memory", "read": "additive", "read_units": 64}),
-        ({"encoder_scoring": "softmax_time"}, {"name": "memory_variant", "encoder_scoring": "softmax_time"}),
-        ({**OVER_TIME, "vote_scale": 2.0}, {"name": "memory_variant", "vote_scale": 2.0, "position_windows": True}),
-        ({"read": "additive"}, {"name": "memory_variant", "read": "additive", "read_units": 64}),
+        ({"encoder_scoring": "softmax_time"}, {"name": MEMORY_VARIANT, "encoder_scoring": "softmax_time"}),
+        ({**OVER_TIME, "vote_scale": 2.0}, {"name": MEMORY_VARIANT, "vote_scale": 2.0, "position_windows": True}),
+        ({"read": "additive"}, {"name": MEMORY_VARIANT, "read": "additive", "read_units": 64}),
     ],
     ids=str,
 )
@@ -51,4 +52,5 @@ def test_keys_of_other_kinds_of_models_go_and_stop_at_bleu_becomes_stop_at():
     model = {"kind": "extended", "bridge": "auto", "mix": True, "attention": {"name": "none"}, "width": 4}
     config = converted(model=model, training={"stop_at_bleu": 99.5, "stop_at": None})
     assert (config.model.kind, config.training.stop_at) == ("extended", 99.5)
+    assert converted(decoding={"beam_size": 3, "num_slots": None}).decoding.beam_size == 3
     assert converted(model={"width": 4, "cell": "cgru", "attention": FORMER}).model.kind == "seq2seq"
