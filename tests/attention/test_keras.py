@@ -185,7 +185,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 import memattn
-memattn.MemoryAttention  # imports all mechanisms, which registers them with Keras
+[getattr(memattn, name) for name in dir(memattn)]  # imports the classes, which registers them with Keras
 for path in sys.argv[1:]:
     data = np.load(path + ".npz")
     model = tf.keras.models.load_model(path + ".keras")
