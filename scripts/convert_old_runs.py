@@ -18,6 +18,7 @@ ACTIVE_MEMORY = {"width": 4, "cell": "cgru"}
 SEQ2SEQ: dict[str, Any] = {"encoder": "lstm", "decoder": "lstm", "encoder_units": None, "embedding_size": 256}
 SEQ2SEQ |= {"init_scale": 0.04, "input_feeding": True, "mix": True, "bridge": "auto", "tie_embeddings": "none"}
 SEQ2SEQ |= {"attention": {"name": "none"}}
+MOVED = {"nested_memory": NESTED_MEMORY, "memory_variant": MEMORY_VARIANT}  # by their names in version 0.3
 
 
 def convert(value: Any) -> Any:
@@ -34,6 +35,8 @@ def convert(value: Any) -> Any:
         value["model"] = {k: v for k, v in value["model"].items() if k not in unused or v != unused[k]}
     if "encoder_scoring" in value and value.get("name", "memory") == "memory":
         return convert_memory(value)
+    if "encoder_scoring" in value and value["name"] in MOVED:
+        value["name"] = MOVED[value["name"]]
     return value
 
 
