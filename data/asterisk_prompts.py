@@ -8,7 +8,7 @@ split `valid`, and the rest the split `train`. The recordings, by Allison Smith 
 package puts them.
 """
 
-import memattn.cli as cli  # isort: skip (Ctrl-C ends the process with one line from here on)
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import json
 import os

@@ -7,7 +7,7 @@ which apt downloads. Both have the words' numbers in Strong's concordance. They 
 differently: such chapters are left out.
 """
 
-import memattn.cli as cli  # isort: skip (Ctrl-C ends the process with one line from here on)
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import html
 import itertools
@@ -86,9 +86,9 @@ def entries(folder: str, testament: str) -> list[str]:
     Three files hold compressed blocks (z), their starts and sizes (s), and for each entry its block, its start in the
     text of the block and its size (v). Numbers are little-endian.
     """
-    blocks, places, compressed = (Path(folder, f"{testament}.bz{kind}").read_bytes() for kind in "svz")
+    blocks, positions, compressed = (Path(folder, f"{testament}.bz{kind}").read_bytes() for kind in "svz")
     texts = [zlib.decompress(compressed[start : start + size]) for start, size, _ in struct.iter_unpack("<III", blocks)]
-    return [texts[block][start : start + size].decode() for block, start, size in struct.iter_unpack("<IIH", places)]
+    return [texts[block][start : start + size].decode() for block, start, size in struct.iter_unpack("<IIH", positions)]
 
 
 def plain(entry: str) -> str:
@@ -101,8 +101,9 @@ def plain(entry: str) -> str:
 
 def similar(source: str, target: str) -> bool:
     """Returns whether the entry with fewer different words of the original shares at least half of them."""
-    numbers, others = (set(re.findall(r"\b[GH]\d+", entry)) for entry in (source, target))  # in Strong's concordance
-    return 2 * len(numbers & others) >= min(len(numbers), len(others))
+    # Words have numbers in Strong's concordance.
+    source_words, target_words = (set(re.findall(r"\b[GH]\d+", entry)) for entry in (source, target))
+    return 2 * len(source_words & target_words) >= min(len(source_words), len(target_words))
 
 
 def aligned(every: list[Verse]) -> list[Verse]:

@@ -6,7 +6,7 @@ python data/copy_task.py --max_length 30 --num_symbols 50 --train_examples 10000
 Training makes the corpus of a task where it is missing; this is for those who want the files.
 """
 
-import memattn.cli as cli  # isort: skip (Ctrl-C ends the process with one line from here on)
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 from absl import flags
 

@@ -6,7 +6,7 @@ apt downloads them, as the archive of this computer's Debian or Ubuntu has them.
 completely, or not into as many paragraphs, is left out.
 """
 
-import memattn.cli as cli  # isort: skip (Ctrl-C ends the process with one line from here on)
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import hashlib
 import os
@@ -69,10 +69,9 @@ def paragraphs(lines: str) -> list[str]:
 
 
 def translated(source: Description, translation: Description) -> bool:
-    """Returns whether a translation has as many paragraphs as its source, and all of them in another language."""
-    pairs = list(zip(source.paragraphs, translation.paragraphs, strict=False))
-    complete = len(source.paragraphs) == len(translation.paragraphs) == len(pairs) > 0
-    return complete and _UNTRANSLATED not in translation.paragraphs and source.paragraphs != translation.paragraphs
+    """Returns whether a translation has all paragraphs of its source, and is no copy of it."""
+    has_all = len(source.paragraphs) == len(translation.paragraphs) > 0
+    return has_all and _UNTRANSLATED not in translation.paragraphs and source.paragraphs != translation.paragraphs
 
 
 def split_of(package: str) -> str:

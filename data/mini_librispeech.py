@@ -3,7 +3,7 @@
 python data/mini_librispeech.py
 """
 
-import memattn.cli as cli  # isort: skip (Ctrl-C ends the process with one line from here on)
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import glob
 import os

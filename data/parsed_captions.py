@@ -8,7 +8,7 @@ writes the first word of a sentence in small letters unless the word is a name, 
 read. In place of "%", trees have "percent".
 """
 
-import memattn.cli as cli  # isort: skip (Ctrl-C ends the process with one line from here on)
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import os
 import re

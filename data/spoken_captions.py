@@ -8,7 +8,7 @@ voices and the rates. The split `unheard` has the captions of `test` at the same
 training split; it is prepared as a corpus of its own, FOLDER.unheard.
 """
 
-import memattn.cli as cli  # isort: skip (Ctrl-C ends the process with one line from here on)
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import json
 import os

@@ -5,7 +5,7 @@ python data/synopses.py
 apt downloads the descriptions, as for descriptions.py.
 """
 
-import memattn.cli as cli  # isort: skip (Ctrl-C ends the process with one line from here on)
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import os
 

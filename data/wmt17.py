@@ -3,7 +3,7 @@
 python data/wmt17.py --pair en-de
 """
 
-import memattn.cli as cli  # isort: skip (Ctrl-C ends the process with one line from here on)
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import glob
 import os
