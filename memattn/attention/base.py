@@ -95,8 +95,8 @@ class AttentionMechanism(ConfiguredLayer):
     def check(cls, **options) -> None:
         """Raises OptionError for one of `sizes` below 1, and for a value that its Literal annotation does not list.
 
-        A mechanism extends this method to check other ranges. `options` holds all constructor arguments, but those that
-        the model gives only where a layer is made.
+        A mechanism extends this method to check other ranges. `options` holds the constructor arguments; those that the
+        model gives are missing where a config is checked.
         """
         sizes = {name for ancestor in cls.__mro__ for name in vars(ancestor).get("sizes", ())}
         for name, parameter in cls.constructor_arguments().items():

@@ -1,6 +1,6 @@
 """Opens a run folder for training: reads the data, builds the model, and makes the folder or resumes the run in it.
 
-`open_run` calls the functions below it in their order.
+`open_run` calls the private functions in their order. `claimed` locks the folder for the training that follows.
 """
 
 import contextlib
