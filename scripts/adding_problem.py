@@ -90,7 +90,7 @@ def _is_finished(cell: dict) -> bool:
 
 
 def _is_chosen_by_validation(cell: dict) -> bool:
-    """Tells whether the epoch is chosen apart from the test sequences; earlier versions of this script did not."""
+    """Returns whether the epoch was chosen apart from the test sequences; earlier versions of this script did not."""
     return "validation_right" in cell
 
 

@@ -106,7 +106,7 @@ def _attention(label: str) -> Mapping[str, Any]:
 
 
 def ends(extent: str) -> tuple[float, float]:
-    """Returns the least and the greatest value of an `formatting.extent`."""
+    """Returns the least and the greatest value of a range, as `formatting.extent` writes it."""
     least = re.match(_NUMBER, extent)
     if not least:
         raise ValueError(f"{extent!r} is no range")

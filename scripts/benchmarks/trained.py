@@ -73,7 +73,7 @@ def main(*run_dirs: str) -> int:
 
 
 def in_turns(decoders: Mapping[str, Callable[[], tuple[Any, float]]], repeats: int) -> dict[str, list[float]]:
-    """Calls each decoder in turn, `repeats` times; returns the seconds, the second item of what it returns, by name."""
+    """Calls the decoders in turns, `repeats` times each; returns the seconds, the second item of a result, by name."""
     seconds: dict[str, list[float]] = {name: [] for name in decoders}
     for _ in range(repeats):
         for name, decoder in decoders.items():

@@ -108,7 +108,7 @@ def _decoders(by_name: Mapping[str, list[Run]], batch_size: int) -> dict[str, fu
 
 def _speed_ups(model: _Model, models: list[_Model]) -> dict[int, float | None]:
     """Returns the speed-up over Bahdanau attention on the same text by batch size; None where that has no run."""
-    baselines = [other for other in models if (other.text, other.name) == (model.text, _BASELINE)]
+    baselines = [each for each in models if (each.text, each.name) == (model.text, _BASELINE)]
     return {
         size: statistics.median(baselines[0].seconds[size]) / statistics.median(times) if baselines else None
         for size, times in model.seconds.items()

@@ -55,8 +55,8 @@ def line_styles(attentions: list[Mapping[str, Any]]) -> list[tuple[str, Dash]]:
     for i, (colour, dash) in enumerate(styles):
         earlier = styles[:i].count((colour, dash))
         lighter = mixed(colour, "white", 0.7 * earlier / styles.count((colour, dash)))
-        others = [other for other in _DASHES if other != dash]
-        lines.append((lighter, others[earlier - 1] if earlier else dash))
+        further = [name for name in _DASHES if name != dash]
+        lines.append((lighter, further[earlier - 1] if earlier else dash))
     return lines
 
 
