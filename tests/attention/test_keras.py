@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.layers import FACTS, KERAS_3, B, D, S, T, make
 from helpers.marks import slow
 from helpers.mechanisms import ADDONS_NAMES, EVERY_CASE, QUICK_NAMES, SLOW_NAMES, LeastSeen
 from helpers.models import make_model, padded
@@ -15,15 +16,8 @@ from helpers.repository import ROOT
 from memattn import attention
 from memattn.data.vocabulary import EOS
 
-KERAS_3 = not hasattr(tf.keras, "__internal__")
-B, T, S, D = 2, 3, 5, 8  # queries are as wide as values, because luong_dot requires it
-FACTS = {"units": D, "max_source_length": S}
 # A mechanism of tensorflow-addons keeps its memory as an attribute, so it is no ordinary layer.
 ORDINARY = [case for case in EVERY_CASE if case.values[0] not in ADDONS_NAMES]
-
-
-def make(name, options, **kwargs):
-    return attention.build(name, {**options, **kwargs}, **FACTS)
 
 
 def inputs(seed=1):

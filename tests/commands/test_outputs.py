@@ -54,7 +54,7 @@ def set_flags(monkeypatch, module, **options):
 
 
 def evaluate(monkeypatch):
-    options = {"compare": [], "run_dir": ["run"], "set": [], "average": None, "source": None, "split": "valid"}
+    options = {"run_dir": ["run"], "set": [], "average": None, "source": None, "split": "valid"}
     set_flags(monkeypatch, eval_command, **options, output_dir=UNWRITABLE, repeats=1)
     monkeypatch.setattr(trained, "load", lambda *_: None)
     monkeypatch.setattr(test_set, "read_split", lambda *_: SimpleNamespace(name="valid"))

@@ -78,7 +78,7 @@ def test_links_open_pages_of_the_site(site):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [PHONE, LAPTOP])
-def test_no_remedy_is_out_of_sight(hidden, width):
+def test_tables_of_the_troubleshooting_page_fit_the_window(hidden, width):
     assert [box for box in hidden["help/troubleshooting.html", width] if box[0] == "DIV"] == []
 
 

@@ -19,10 +19,7 @@ VOCABULARY = Vocabulary(["a", "b", "bad"])
 class Searcher:
     """Repeats the source; has no hypothesis for sources that begin with the token "bad"."""
 
-    config, has_alignments, max_source_length = DecodingConfig(beam_size=1, batch_size=2), False, 2
-
-    def check(self, rows, width):
-        pass
+    config, has_alignments = DecodingConfig(beam_size=1, batch_size=2), False
 
     def __call__(self, source, numbers=None):
         is_good = source[:, 0] != VOCABULARY.encode(["bad"])[0]

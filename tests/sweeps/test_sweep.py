@@ -338,9 +338,7 @@ def test_a_result_made_before_the_end_of_training_counts_as_missing(load, tmp_pa
     config, folder = load(GRID[:1]), tmp_path / "sweep"
     assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
     run, progress, weight = folder / "num_slots=1", Progress(), tf.Variable(1.0)
-    recent = tf.train.CheckpointManager(
-        tf.train.Checkpoint(progress=progress), str(run / "checkpoints"), 1, checkpoint_name="step"
-    )
+    recent = manager(tf.train.Checkpoint(progress=progress), run / "checkpoints", 1)
     best = manager(tf.train.Checkpoint(weight=weight), run / "best", 1)
     best.save(4)
     for finished_by, best_step, done in (("", 4, 0), ("4 steps", 4, 1), ("4 steps", 6, 0)):
@@ -358,9 +356,7 @@ def test_an_average_of_other_checkpoints_than_the_last_counts_as_missing(load, t
     assert sweep.run_sweep(config, str(folder), **options) == []  # of step-0 and step-1
     progress = Progress()
     progress.finished = "2 steps"
-    recent = tf.train.CheckpointManager(
-        tf.train.Checkpoint(progress=progress), str(folder / "num_slots=1" / "checkpoints"), 3, checkpoint_name="step"
-    )
+    recent = manager(tf.train.Checkpoint(progress=progress), folder / "num_slots=1" / "checkpoints", 3)
     for step, done in ((0, 1), (2, 0)):
         recent.save(step)
         capsys.readouterr()
