@@ -3,13 +3,16 @@
 python scripts/convert_old_runs.py RUN
 """
 
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
 from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
+
+from memattn.errors import ConfigError
 
 # Options of `memory` in version 0.2, and keys of `model` that it wrote for other kinds of models, with their defaults.
 EXTENSIONS = {"encoder_normalize": "none", "vote_scale": 1.0, "read": "address", "read_units": 64}
@@ -19,6 +22,19 @@ SEQ2SEQ: dict[str, Any] = {"encoder": "lstm", "decoder": "lstm", "encoder_units"
 SEQ2SEQ |= {"init_scale": 0.04, "input_feeding": True, "mix": True, "bridge": "auto", "tie_embeddings": "none"}
 SEQ2SEQ |= {"attention": {"name": "none"}}
 MOVED = {"nested_memory": NESTED_MEMORY, "memory_variant": MEMORY_VARIANT}  # by their names in version 0.3
+
+
+def main(*folders: str) -> int:
+    if missing := [folder for folder in folders if not Path(folder).is_dir()]:
+        raise ConfigError(f"{missing[0]}: no such folder")
+    for path in (path for folder in folders for path in Path(folder).rglob("*")):
+        is_json = path.suffix == ".json"
+        if is_json or path.name == "config.yaml":
+            text = path.read_text(encoding="utf-8")
+            old = json.loads(text) if is_json else yaml.safe_load(text)
+            if (new := convert(old)) != old:
+                path.write_text(json.dumps(new, indent=2) + "\n" if is_json else yaml.safe_dump(new, sort_keys=False))
+    return 0
 
 
 def convert(value: Any) -> Any:
@@ -57,10 +73,4 @@ def convert_memory(options: dict) -> dict:
 
 
 if __name__ == "__main__":
-    for path in (path for folder in sys.argv[1:] for path in Path(folder).rglob("*")):
-        is_json = path.suffix == ".json"
-        if is_json or path.name == "config.yaml":
-            text = path.read_text(encoding="utf-8")
-            old = json.loads(text) if is_json else yaml.safe_load(text)
-            if (new := convert(old)) != old:
-                path.write_text(json.dumps(new, indent=2) + "\n" if is_json else yaml.safe_dump(new, sort_keys=False))
+    cli.run(main, positional=True)
