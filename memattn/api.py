@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from memattn import config as configs
+from memattn import files
 from memattn.errors import ConfigError
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import writing
@@ -90,7 +91,9 @@ def evaluate_model(
     if num_plots < 0:
         raise ConfigError(f"num_plots: must be at least 0, not {num_plots}")
     run_dir = os.fspath(run_dir)
-    trained = load([run_dir], list(overrides), None)
-    evaluated = evaluation.evaluate(trained, read_split(trained, split), repeats=repeats)
-    writing.write(evaluated, trained, folder_of(run_dir, split), num_plots=num_plots)
+    trained, folder = load([run_dir], list(overrides), None), folder_of(run_dir, split)
+    test_set = read_split(trained, split)
+    files.make_folder(folder)  # if this fails, it does before the decoding
+    evaluated = evaluation.evaluate(trained, test_set, repeats=repeats)
+    writing.write(evaluated, trained, folder, num_plots=num_plots)
     return evaluated.result

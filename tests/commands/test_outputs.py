@@ -8,8 +8,8 @@ from benchmarks import race
 from helpers.repository import ROOT
 from studies import runner
 
+from memattn import api, files
 from memattn import eval as eval_command
-from memattn import files
 from memattn import report as report_command
 from memattn.data import lexicon
 from memattn.evaluation import evaluate as evaluation
@@ -62,6 +62,13 @@ def evaluate(monkeypatch):
     eval_command._main()
 
 
+def evaluate_by_api(monkeypatch):
+    monkeypatch.setattr(api, "load", lambda *_: None)
+    monkeypatch.setattr(api, "read_split", lambda *_: None)
+    monkeypatch.setattr(evaluation, "evaluate", unexpected)
+    api.evaluate_model(UNWRITABLE)
+
+
 def report(monkeypatch):
     options = {"split": "valid", "set": [], "examples": 10}
     set_flags(monkeypatch, report_command, **options, output=f"{UNWRITABLE}/report.html")
@@ -97,7 +104,7 @@ def benchmark(monkeypatch):
     race.race({"memattn: Bahdanau": ("memattn: Bahdanau", {})}, options)
 
 
-@pytest.mark.parametrize("work", [evaluate, report, prepare, learn_lexicon, reproduce, benchmark])
+@pytest.mark.parametrize("work", [evaluate, evaluate_by_api, report, prepare, learn_lexicon, reproduce, benchmark])
 def test_outputs_are_checked_before_the_work(monkeypatch, tmp_path, work):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(OSError) as caught:
