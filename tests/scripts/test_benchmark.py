@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -178,6 +177,10 @@ def test_a_worker_warms_up_by_decoding_all_of_its_work():
     assert reply["seconds"] > 0
 
 
+def caption_of(path):
+    return json.loads(path.read_text("utf-8"))["title"]
+
+
 def test_the_caption_mentions_batches_at_once_and_times_of_several_lengths_are_drawn(tmp_path, capsys):
     def caption(batches, *lengths):
         measured = race.Measured([1.0], 0.0, 100, {}, "XLA", fold_seconds=0.0125, batches_at_once=batches)
@@ -186,9 +189,9 @@ def test_the_caption_mentions_batches_at_once_and_times_of_several_lengths_are_d
         rows = [tables.row(name, length, measured, {name: measured}) for length in lengths]
         tables.write(rows, options, title="T", units=8, vocabulary=9)
         assert "batches at once" not in capsys.readouterr().out
-        return (tmp_path / "times.md").read_text("utf-8")
+        return caption_of(tmp_path / "times.json")
 
-    assert "; memattn decodes two batches at once\n" in caption(2, 5)
+    assert caption(2, 5).endswith("; memattn decodes two batches at once")
     assert not (tmp_path / "times.png").exists()
     assert "at once" not in caption(1, 5, 6)
     assert (tmp_path / "times.png").exists()
@@ -202,7 +205,7 @@ def test_the_caption_says_that_a_transformer_has_other_layers(tmp_path):
     options = SimpleNamespace(output=str(tmp_path / "times"), repeats=1, threads=2, systems=[name])
     rows = [tables.row(name, length, measured, {name: measured}) for length in (5, 6)]
     tables.write(rows, options, title="T", units=8, vocabulary=9)
-    caption = (tmp_path / "times.md").read_text("utf-8").splitlines()[0]
+    caption = caption_of(tmp_path / "times.json")
     assert caption.startswith("T: two layers (the Transformer: three of encoder and of decoder) of 8 units")
     assert (tmp_path / "times.png").exists()
 
@@ -283,7 +286,7 @@ def measure(command, tmp_path):
             median = row.get("seconds") or row["microseconds per token"]
             assert 0 < 0.99 * shortest <= float(median) <= 1.01 * longest
             assert int(row["peak MiB"]) > 50
-        return rows, (tmp_path / "out" / "times.md").read_text("utf-8").splitlines()[0]
+        return rows, conditions["title"]
 
     return run_benchmark
 
@@ -346,9 +349,6 @@ def test_a_decoder_step_is_timed_and_drawn(measure, tmp_path):
     rows, caption = measure("tokens", "--systems", "memattn: Bahdanau", *sizes)
     assert [row["L"] for row in rows] == ["3", "6"]
     assert caption.startswith("Time to decode one token")
-    times = [(row["L"], row["microseconds per token"]) for row in rows]
-    text = (tmp_path / "out" / "times.md").read_text("utf-8")
-    assert re.findall(r"^\| (\d) +\| ([\d.e-]+) +\|$", text, flags=re.MULTILINE) == times
     assert (tmp_path / "out" / "times.png").exists()
 
 
