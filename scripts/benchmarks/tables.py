@@ -11,7 +11,7 @@ from absl import flags
 from benchmarks import plots
 from benchmarks.race import Measured
 from benchmarks.systems import NONE, SYSTEMS, TRANSFORMERS
-from memattn import files
+from memattn import files, reading
 from memattn.evaluation import formatting
 from memattn.evaluation.plots import Line
 
@@ -81,11 +81,19 @@ def write(
         "systems": {row["system"]: row["notes"] for row in rows},
     }
     files.write_csv(f"{options.output}.csv", table)
-    files.write(f"{options.output}.json", json.dumps(facts, indent=2) + "\n")
+    write_conditions(options.output, facts)
     if len({row["L"] for row in rows}) > 1:
         labels = {"title": f"{title}\n{size}", "x": "length L, in tokens", "y": measure}
         plots.times(f"{options.output}.png", system_lines(rows, measure), scale=scale, **labels)
     print(f"\n{title}\n\n{formatting.markdown(table)}")
+
+
+def write_conditions(output: str, facts: Mapping[str, Any]) -> None:
+    """Writes the conditions of a table, by its name, into the conditions.json of its folder, beside those of others."""
+    folder, name = os.path.split(output)
+    path = os.path.join(folder, "conditions.json")
+    others = reading.json_file(path) if os.path.exists(path) else {}
+    files.write(path, json.dumps({**others, name: facts}, indent=2) + "\n")
 
 
 def system_lines(rows: list[dict], measure: str) -> list[Line]:

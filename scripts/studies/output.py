@@ -96,7 +96,6 @@ class Output(NamedTuple):
         status = subprocess.call(command)
         if status:
             raise RunError(f"{BENCHMARK} {name} ended with status {status}")
-        os.replace(f"{table}.json", self.path("conditions.json"))
         if os.path.exists(f"{table}.png"):
             os.replace(f"{table}.png", self.path("times.png"))
 
