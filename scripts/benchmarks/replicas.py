@@ -8,12 +8,12 @@ the rest of a step takes T, and each GPU has a batch of the same size, N GPUs do
 GPU. The column `step for 90% ms` is the T for 90% of N: 9 R.
 """
 
-import json
 import math
 import os
 
 from absl import flags
 
+from benchmarks import tables
 from memattn import cli, files
 from memattn import config as configs
 from memattn.evaluation import formatting
@@ -55,7 +55,7 @@ def main() -> int:
                 }
             )
     files.write_csv(f"{output}.csv", rows)
-    files.write(f"{output}.json", json.dumps(provenance.conditions(), indent=2) + "\n")
+    tables.write_conditions(output, provenance.conditions())
     print(formatting.markdown(rows))
     return 0
 

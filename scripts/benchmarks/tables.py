@@ -11,7 +11,7 @@ from absl import flags
 from benchmarks import plots
 from benchmarks.race import Measured
 from benchmarks.systems import NONE, SYSTEMS, TRANSFORMERS
-from memattn import files
+from memattn import files, reading
 from memattn.evaluation import formatting
 from memattn.evaluation.plots import Line
 
@@ -53,29 +53,17 @@ def write(
     vocabulary: int | None = None,
     measure: str = "seconds",
     scale: str = "log",
-    lead: str = "",
 ) -> None:
-    """Writes the table as CSV and Markdown, its conditions, and a picture; prints the table.
+    """Writes the table as CSV, its conditions, and a picture; prints the table.
 
     If there are several lengths, the picture shows the column `measure` against the length; both axes have the `scale`,
-    "log" or "linear". `lead` is text above the table. `options` have the `units` and the `vocabulary` if they are not
-    given.
+    "log" or "linear". `options` have the `units` and the `vocabulary` if they are not given.
     """
     from memattn.runs import provenance
 
     keys = list(dict.fromkeys(key for row in rows for key in row if key not in ("notes", "batches at once")))
     table = [{key: row.get(key, "") for key in keys} for row in rows]
     conditions = provenance.conditions()
-    facts = {
-        **conditions,
-        "repeats": options.repeats,
-        "threads": options.threads,
-        "load_average": os.getloadavg()[0],
-        "systems": {row["system"]: row["notes"] for row in rows},
-    }
-    files.write_csv(f"{options.output}.csv", table)
-    files.write(f"{options.output}.json", json.dumps(facts, indent=2) + "\n")
-    markdown = lead + formatting.markdown(table)
     layers = "two layers"
     if TRANSFORMERS.keys() & set(options.systems):
         layers += " (the Transformer: three of encoder and of decoder)"
@@ -84,11 +72,28 @@ def write(
     caption = f"{title}: {size}, {options.threads} threads"
     if (at_once := max(row.get("batches at once", 1) for row in rows)) > 1:
         caption += f"; memattn decodes {'two' if at_once == 2 else at_once} batches at once"
-    files.write(f"{options.output}.md", f"{caption}\n\n{markdown}\n")
+    facts = {
+        "title": caption,
+        **conditions,
+        "repeats": options.repeats,
+        "threads": options.threads,
+        "load_average": os.getloadavg()[0],
+        "systems": {row["system"]: row["notes"] for row in rows},
+    }
+    files.write_csv(f"{options.output}.csv", table)
+    write_conditions(options.output, facts)
     if len({row["L"] for row in rows}) > 1:
         labels = {"title": f"{title}\n{size}", "x": "length L, in tokens", "y": measure}
         plots.times(f"{options.output}.png", system_lines(rows, measure), scale=scale, **labels)
-    print(f"\n{title}\n\n{markdown}")
+    print(f"\n{title}\n\n{formatting.markdown(table)}")
+
+
+def write_conditions(output: str, facts: Mapping[str, Any]) -> None:
+    """Writes the conditions of a table, by its name, into the conditions.json of its folder, beside those of others."""
+    folder, name = os.path.split(output)
+    path = os.path.join(folder, "conditions.json")
+    others = reading.json_file(path) if os.path.exists(path) else {}
+    files.write(path, json.dumps({**others, name: facts}, indent=2) + "\n")
 
 
 def system_lines(rows: list[dict], measure: str) -> list[Line]:

@@ -49,18 +49,15 @@ def main() -> int:
                     "notes": many.notes,
                 }
             )
-    medians = formatting.markdown(tables.pivot(rows, "L", "system", MEASURE))
+    work_of_a_step = f"{options.batch_size} sources together, {options.beam_size} hypotheses of each, random weights"
     tables.write(
         rows,
         options,
-        title="Time to decode one token of one hypothesis, against the length L of the source",
+        title=f"Time to decode one token of one hypothesis, against the length L of the source ({work_of_a_step})",
         measure=MEASURE,
         scale="linear",
-        lead=f"Sources decoded together: {options.batch_size}; hypotheses of each: {options.beam_size}. The weights\n"
-        "are random, which does not change the time of a step.\n\n"
-        f"{MEASURE.capitalize()}, median of {options.repeats} repeats:\n\n{medians}\n"
-        "Range, memory and other processes' use of the machine:\n\n",
     )
+    print(formatting.markdown(tables.pivot(rows, "L", "system", MEASURE)))
     return 0
 
 

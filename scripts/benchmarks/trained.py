@@ -7,7 +7,6 @@ end-of-sentence tokens end its hypotheses. Times exclude model construction, com
 """
 
 import functools
-import json
 import os
 import statistics
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from typing import Any
 
 from absl import flags
 
+from benchmarks import tables
 from memattn import cli, files
 from memattn.errors import ConfigError
 from memattn.evaluation import formatting
@@ -62,13 +62,12 @@ def main(*run_dirs: str) -> int:
             "min-max": formatting.extent(times, ".3g"),
             "speed-up over the first": f"{baseline / statistics.median(times):.2f}",
         }
-    facts = {**provenance.conditions(), "repeats": options.repeats, "load_average": os.getloadavg()[0]}
-    files.write_csv(f"{options.output}.csv", rows)
-    files.write(f"{options.output}.json", json.dumps(facts, indent=2) + "\n")
     title = f"Decode time of the {options.split} split, trained runs in turns, median of {options.repeats}"
-    markdown = formatting.markdown(rows)
-    files.write(f"{options.output}.md", f"{title}\n\n{markdown}\n")
-    print(f"\n{title}\n\n{markdown}")
+    facts = {"title": title, **provenance.conditions()}
+    facts |= {"repeats": options.repeats, "load_average": os.getloadavg()[0]}
+    files.write_csv(f"{options.output}.csv", rows)
+    tables.write_conditions(options.output, facts)
+    print(f"\n{title}\n\n{formatting.markdown(rows)}")
     return 0
 
 

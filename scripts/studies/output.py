@@ -44,15 +44,11 @@ class Output(NamedTuple):
         return os.path.join(self.folder, name)
 
     def table(self, rows: list[dict], title: str) -> None:
-        """Writes rows as CSV and, with the title and the missing runs, as Markdown; prints them.
-
-        Raises RunError if there are none.
-        """
+        """Writes rows as CSV; prints them with the title and the missing runs. Raises RunError if there are none."""
         markdown = f"{title}{self.label}\n\n{formatting.markdown(at_least_one(rows, 'that the table needs'))}"
         if self.missing:
             markdown += f"\n{MISSING}: {', '.join(self.missing)}\n"
         files.write_csv(self.path("table.csv"), rows)
-        files.write(self.path("table.md"), markdown)
         print(f"\n{markdown}", flush=True)
 
     def runs(self, runs: list[Run], title: str) -> None:
@@ -100,7 +96,6 @@ class Output(NamedTuple):
         status = subprocess.call(command)
         if status:
             raise RunError(f"{BENCHMARK} {name} ended with status {status}")
-        os.replace(f"{table}.json", self.path("conditions.json"))
         if os.path.exists(f"{table}.png"):
             os.replace(f"{table}.png", self.path("times.png"))
 

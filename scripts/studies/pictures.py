@@ -1,6 +1,7 @@
 """Draws the pictures of the documents from the tables in results/."""
 
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from memattn.attention.memory import position_encodings
 from memattn.evaluation import styles
 from memattn.evaluation.plots import Line, save
 from memattn.sweeps import tables
-from studies import names, plots
+from studies import names, plots, stored
 from studies.britz2017 import printed
 from studies.kaiser2016 import translation
 from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
@@ -231,7 +232,7 @@ def multi30k(path: str) -> None:
         "memory-num_slots=32-encoder_scoring=softmax-decoder_scoring=sigmoid": MEMORY,
         "memory-num_slots=32-encoder_scoring=softmax_time-position_windows=True-read=additive-read_units=128": WINDOWED,
     }
-    lines = [_curve(f"multi30k/small/runs/{name}-seed=*", attention) for name, attention in models.items()]
+    lines = [_curve("multi30k/small", f"{name}-seed=*", attention) for name, attention in models.items()]
     learning_curves(path, lines, "Multi30k, English to German (SCALED DOWN)")
 
 
@@ -239,10 +240,10 @@ def copying(path: str) -> None:
     """Draws learning curves of copying with models of the paper's size."""
     models: dict[str, dict[str, Any]] = {"none": {"name": "none"}, "bahdanau": {"name": "bahdanau"}}
     models |= {f"memory-num_slots={slots}": {**MEMORY, "num_slots": slots} for slots in (1, 4, 16, 32, 64)}
-    lines = [_curve(f"table1/cpu/runs/{name}-max_length=50", attention) for name, attention in models.items()]
+    lines = [_curve("table1/cpu", f"{name}-max_length=50", attention) for name, attention in models.items()]
     with_dense_bridge = {"memory": MEMORY, "windowed_memory": WINDOWED}
     for name, attention in with_dense_bridge.items():
-        line = _curve(f"windowed_memory/cpu/runs/max_length=50-{name}-num_slots=32-bridge=dense*", attention)
+        line = _curve("windowed_memory/cpu", f"max_length=50-{name}-num_slots=32-bridge=dense*", attention)
         lines.append(line._replace(name=f"{line.name}, dense bridge"))
     learning_curves(path, lines, "Copy task, L = 50, the paper's model size")
 
@@ -257,11 +258,12 @@ def _rows(table: str) -> list[dict[str, str]]:
     return reading.csv_file(str(RESULTS / table))
 
 
-def _curve(folders: str, attention: dict) -> Line:
-    """Returns the learning curve of the runs, which differ in seed, in folders of results/."""
+def _curve(folder: str, pattern: str, attention: dict) -> Line:
+    """Returns the learning curve of the stored runs of a folder of results/ whose names fit the pattern."""
     curves = [
-        {int(row["step"]): float(row["bleu"]) for row in reading.csv_file(str(path))}
-        for path in sorted(RESULTS.glob(f"{folders}/validation.csv"))
+        {int(row["step"]): float(row["bleu"]) for row in stored.validations(run)}
+        for name, run in stored.read(folder).items()
+        if fnmatchcase(name, pattern)
     ]
     return Line(styles.words(attention), attention, tables.mean_and_range(curves))
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 from memattn import files
 from memattn.errors import ConfigError
-from memattn.evaluation import formatting
 
 
 def integers(flag: str, values: list[str], *, least: int = 0) -> list[int]:
@@ -21,7 +20,6 @@ def integers(flag: str, values: list[str], *, least: int = 0) -> list[int]:
 
 
 def write_table(path: str, rows: list[dict], facts: Mapping) -> None:
-    """Writes rows as CSV and Markdown, and facts as JSON; `path` lacks the ending."""
+    """Writes rows as CSV, and facts as JSON; `path` lacks the ending."""
     files.write(f"{path}.json", json.dumps(facts, indent=2) + "\n")
     files.write_csv(f"{path}.csv", rows)
-    files.write(f"{path}.md", formatting.markdown(rows))

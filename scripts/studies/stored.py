@@ -1,21 +1,25 @@
 """Makes tables and pictures from the runs that results/ holds, most of which were trained elsewhere.
 
-A stored run is a folder with its config, the scores of its validations, and either result.json or conditions.json. The
-latter is of a run that was trained elsewhere: it says how, and holds its BLEU. An unfinished run has neither.
+results/STUDY/SCALE/runs.json has the runs by name, each with its `config`, the lines of its validation.csv as
+`validations`, and either `result`, which is result.json without the config, or `conditions`. The latter are of a run
+that was trained elsewhere: they say how, and hold its BLEU. An unfinished run has neither.
 """
 
+import csv
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 from memattn import config as configs
-from memattn import reading
+from memattn import files, reading
 from memattn.evaluation.result import Result
-from memattn.evaluation.stored import RESULT
+from memattn.evaluation.stored import RESULT, folder_of
+from memattn.runs.run_folder import VALIDATIONS
 from memattn.sweeps.expand import changes, expand
 from memattn.sweeps.results import Run
 from studies.britz2017 import tables, windowed
@@ -57,23 +61,42 @@ def pace(folder: str) -> None:
 def _runs(config_name: str, results_name: str) -> list[Run]:
     """Returns the runs of a study's config that a folder of results/ holds, in the order of the config."""
     config = configs.load(str(ROOT / "configs/studies" / f"{config_name}.yaml"), [])
-    runs, changes_by_name = [], changes(config)
+    runs, changes_by_name, stored = [], changes(config), read(results_name)
     for name, run_config in expand(config).items():
-        folder = str(ROOT / "results" / results_name / "runs" / name)
-        if os.path.isdir(folder):
-            validations = reading.csv_file(os.path.join(folder, "validation.csv"))
-            runs.append(Run(name, folder, run_config, _result(folder), validations, changes_by_name[name]))
+        if run := stored.get(name):
+            folder, result = f"{results_name}/{name}", _result(run)
+            runs.append(Run(name, folder, run_config, result, validations(run), changes_by_name[name]))
     return runs
 
 
-def _result(folder: str) -> Result:
-    """Returns the result of a run, or what the tables read of one."""
-    if os.path.exists(path := os.path.join(folder, RESULT)):
-        return Result.read(path)
-    scores = {}
-    if os.path.exists(path := os.path.join(folder, "conditions.json")):
-        scores["bleu"] = reading.json_file(path, {"bleu": float})["bleu"]
+def read(results_name: str) -> dict[str, dict[str, Any]]:
+    """Returns the stored runs of a folder of results/, by name."""
+    return reading.json_file(str(ROOT / "results" / results_name / "runs.json"))
+
+
+def validations(run: dict[str, Any]) -> list[dict[str, str]]:
+    """Returns the rows of a stored run's validation.csv."""
+    return list(csv.DictReader(run["validations"]))
+
+
+def _result(run: dict[str, Any]) -> Result:
+    """Returns the result of a stored run, or what the tables read of one."""
+    if "result" in run:
+        return Result.from_json({**run["result"], "config": run["config"]})
+    scores = {"bleu": run["conditions"]["bleu"]} if "conditions" in run else {}
     return cast(Result, SimpleNamespace(scores=scores))
+
+
+def add(path: str, run_dir: str, split: str = "valid") -> None:
+    """Adds a run folder, with its result on a split, to the stored runs in the file `path`."""
+    runs = reading.json_file(path) if os.path.exists(path) else {}
+    result = reading.json_file(os.path.join(folder_of(run_dir, split), RESULT))
+    runs[os.path.basename(os.path.normpath(run_dir))] = {
+        "config": result.pop("config"),
+        "result": result,
+        "validations": reading.text(os.path.join(run_dir, VALIDATIONS)).splitlines(),
+    }
+    files.write(path, json.dumps(dict(sorted(runs.items())), indent=2, ensure_ascii=False) + "\n")
 
 
 def write(path: str) -> None:

@@ -123,7 +123,7 @@ def test_the_script_writes_its_table(tmp_path, command):
     assert [row["attention"] for row in stored["rows"]] == list(hard_attention.KINDS)
     assert list(stored["rows"][0]) == ["attention", "L", "seed", "after 1 steps", "after 2 steps"]
     assert "python" in stored
-    assert (tmp_path / "out" / "table.md").exists()
+    assert (tmp_path / "out" / "table.csv").exists()
 
 
 @pytest.mark.parametrize("arguments", [["--seeds", ""], ["--seeds", "-1"], ["--tests", "0"], ["--tests", "a"]])
