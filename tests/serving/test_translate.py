@@ -418,7 +418,8 @@ def test_an_error_ends_the_command_while_its_input_is_open(runs):
 def test_a_source_without_a_hypothesis_gives_an_empty_line(trained, monkeypatch):
     translate = translator(trained, scores=True)
     monkeypatch.setattr("memattn.serving.translator.translation", lambda *_: Translation([], []))
-    assert list(translate(["Haus"], 1)) == ["-inf\t"]
+    with pytest.warns(UserWarning, match="not finite"):
+        assert list(translate(["Haus"], 1)) == ["-inf\t"]
 
 
 def test_a_corpus_with_another_vocabulary_is_not_evaluated(runs, tmp_path):
