@@ -48,6 +48,11 @@ def bridge(folder: str) -> None:
     windowed.bridge(Output(folder, "small"), *(_runs(kind, "bridge/small") for kind in kinds))
 
 
+def baselines(folder: str) -> None:
+    """Writes the table and the pictures on windowed memory and its baselines."""
+    windowed.baselines(Output(folder, "small"), _runs("baselines/small", "baselines/small"))
+
+
 def parsing(folder: str) -> None:
     """Writes the table on parsing, also of runs that have no result yet."""
     trees.parsing(Output(folder, "small"), _runs("parsing/small", "parsing/small"))
@@ -113,6 +118,7 @@ def write(path: str) -> None:
 RESULTS: dict[str, Callable[[str], None]] = {
     "results/table1/cpu": table_1,
     "results/windowed_memory/cpu": windowed_memory,
+    "results/baselines/small": baselines,
     "results/bridge/small": bridge,
     "results/pace/cpu": pace,
     "results/parsing/small": parsing,
