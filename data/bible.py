@@ -4,7 +4,7 @@ python data/bible.py --verses 4
 
 The text is that of Debian's packages sword-text-kjv (King James Version) and sword-text-sparv (Reina-Valera, 1909),
 which apt downloads. Both have the words' numbers in Strong's concordance. They show where the versions count verses
-differently: such chapters are left out.
+differently: such verses are left out, and chapters with several of them.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)

@@ -26,6 +26,7 @@ def fetch(checksums: Mapping[str, str | None], base_url: str, folder: str) -> No
 
     Raises DataError, also for a file with another checksum.
     """
+    files.make_folder(folder)
     release = pooch.create(folder, base_url, registry=checksums, retry_if_failed=3, allow_updates=False)
     download = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), headers={"Accept-Encoding": "identity"})
     for name, expected in checksums.items():

@@ -105,11 +105,8 @@ def _print_help(main: Callable[..., int | None]) -> None:
     module = main.__module__
     text = inspect.getdoc(main) or inspect.getdoc(sys.modules[module]) or ""
     key_module = sys.argv[0] if module == "__main__" else module
-    other_modules = [
-        name
-        for name in flags.FLAGS.flags_by_module_dict()
-        if name.startswith(("memattn.", "benchmarks.")) and name != key_module
-    ]
+    modules = flags.FLAGS.flags_by_module_dict()
+    other_modules = [name for name in modules if not name.startswith("absl.") and name != key_module]
     print("\n".join([text, *map(flags.FLAGS.module_help, [key_module, *other_modules])]))
 
 

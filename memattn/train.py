@@ -16,7 +16,7 @@ STRATEGIES = ["none", "mirrored", "multi_worker", "auto"]  # keys of training.di
 def _check() -> None:
     """Raises ConfigError without a run folder."""
     if not (flags.FLAGS.run_dir or flags.FLAGS.print_config):
-        raise ConfigError("--run_dir: required; see --help")
+        raise ConfigError("--run_dir is missing; see --help")
 
 
 def _main() -> int:

@@ -188,10 +188,16 @@ def test_help_of_a_script_is_printed_without_warnings_or_tensorflow(script):
     assert not any(line.endswith("| tensorflow") for line in lines)
 
 
+def test_help_of_a_recipe_lists_flags_of_all_modules():
+    command = [sys.executable, "data/multi30k.py", "--help"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert all(f"  --{name}:" in result.stdout for name in ("download_dir", "folder", "bpe_units"))
+
+
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
-        (["train", "--config=copy/small"], "--run_dir: required"),
+        (["train", "--config=copy/small"], "--run_dir is missing"),
         (["eval", "--run_dir=a", "--source=b"], "--source and --target: give both"),
         (["translate"], "--run_dir is missing"),
         (["report", "a", "a", "--output=b"], "a: given twice"),
