@@ -1,4 +1,4 @@
-"""What the recipes share: flags on downloads; copies left out, splits prepared, and a record of the release."""
+"""Steps that recipes share: flags of downloads, removal of copies, preparation of splits, record of the release."""
 
 import os
 import warnings

@@ -1,10 +1,8 @@
 """A baseline whose slots are learned queries that read the source once, as in the Perceiver (Jaegle et al., 2021)."""
 
-from typing import Literal
-
 import tensorflow as tf
 
-from memattn.attention.initializers import Initializer, initializer_of
+from memattn.attention.initializers import initializer_of
 from memattn.attention.ops import cast, masked_softmax
 from memattn.attention.slots import SlotReader
 
@@ -29,17 +27,7 @@ class LatentsAttention(SlotReader):
       initializer: name, config or object, of all weight matrices, z and v.
     """
 
-    def __init__(
-        self,
-        *,
-        num_slots: int = 32,
-        read: Literal["address", "additive"] = "additive",
-        read_units: int = 128,
-        initializer: Initializer = "glorot_uniform",
-        **kwargs,
-    ):
-        super().__init__(num_slots=num_slots, read=read, read_units=read_units, initializer=initializer, **kwargs)
-        self.z = None
+    z: tf.Variable | None = None
 
     def memorize(self, states, mask):
         width = states.shape[-1]

@@ -52,10 +52,10 @@ class SlotReader(AttentionMechanism):
     def __init__(
         self,
         *,
-        num_slots: int,
-        read: Literal["address", "additive"],
-        read_units: int,
-        initializer: Initializer,
+        num_slots: int = 32,
+        read: Literal["address", "additive"] = "additive",
+        read_units: int = 128,
+        initializer: Initializer = "glorot_uniform",
         **kwargs,
     ):
         super().__init__(**kwargs)

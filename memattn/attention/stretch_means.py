@@ -1,10 +1,7 @@
 """A baseline without writing weights: each slot is the mean of one of K equal stretches of the source."""
 
-from typing import Literal
-
 import tensorflow as tf
 
-from memattn.attention.initializers import Initializer
 from memattn.attention.ops import sum_dtype
 from memattn.attention.slots import SlotReader
 
@@ -24,17 +21,6 @@ class StretchMeansAttention(SlotReader):
       read_units: width of v and of the vectors in the tanh; for `read: additive` only.
       initializer: name, config or object, of all weight matrices and v.
     """
-
-    def __init__(
-        self,
-        *,
-        num_slots: int = 32,
-        read: Literal["address", "additive"] = "additive",
-        read_units: int = 128,
-        initializer: Initializer = "glorot_uniform",
-        **kwargs,
-    ):
-        super().__init__(num_slots=num_slots, read=read, read_units=read_units, initializer=initializer, **kwargs)
 
     def _alpha(self, states, mask):
         return tf.cast(stretch_weights(self.num_slots, mask, sum_dtype(states.dtype)), states.dtype)

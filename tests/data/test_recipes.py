@@ -1,4 +1,4 @@
-"""What the recipes in data/ share."""
+"""Steps that the recipes in data/ share: removal of copies and the record of a release."""
 
 import recipes
 

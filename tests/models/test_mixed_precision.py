@@ -83,7 +83,7 @@ def test_a_neural_gpu_trains_and_decodes_in_mixed_precision(kind, cell, precisio
     assert_trains_and_decodes(model)
 
 
-KINDS_OF_MODELS = {
+MODEL_KINDS = {
     "lstm": lambda **options: make_model("memory", {"num_slots": 2}, **options),
     "tied": lambda **options: make_model("bahdanau", {}, tie_embeddings="all", **options),
     "gru": lambda **options: make_model("bahdanau", {}, encoder="gru", decoder="gru", **options),
@@ -94,10 +94,10 @@ KINDS_OF_MODELS = {
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("kind", KINDS_OF_MODELS)
+@pytest.mark.parametrize("kind", MODEL_KINDS)
 def test_the_gradients_of_embeddings_and_output_bias_count_every_token(kind, precision):
     """In half precision, a sum of equal numbers stops at 256 or 2,048 of them: 1 more is less than half a unit."""
-    single, repeated = (_token_gradients(KINDS_OF_MODELS[kind](dtype=precision), rows) for rows in (1, 4096))
+    single, repeated = (_token_gradients(MODEL_KINDS[kind](dtype=precision), rows) for rows in (1, 4096))
     assert {"bias", "embeddings"} <= {path.split("/")[-1].split("_")[-1] for path in single}
     for path, gradient in single.items():
         np.testing.assert_allclose(repeated[path], gradient, atol=0.02 * np.abs(gradient).max(), err_msg=path)

@@ -59,7 +59,7 @@ def test_the_diagonal_cell_has_the_same_gradient_on_two_replicas_and_with_paddin
 
 
 def _change(strategy, batch):
-    """What an update by gradient descent of rate 1 changes in each weight."""
+    """Returns the change of each weight by an update of gradient descent with rate 1."""
     with strategy.scope():
         model = neural_gpu.make_model("neural_gpu", "dngpu", width=1)
         config = TrainingConfig(batch_size=4, jit_compile=False, clip_norm=1e9, optimizer="sgd")
