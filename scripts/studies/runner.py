@@ -69,7 +69,8 @@ KINDS = {
     "bridge": Kind(),
     "bridge_translation": _TESTED,
     "windows": Kind(),
-    "long_texts": _TESTED,
+    # Runs on longer examples start from those on single verses.
+    "long_texts": Kind(("long_texts", "long_texts_verses", "long_texts_documents"), split="test"),
     "baselines": Kind(),
     "baselines_translation": _TESTED,
     "windowed_memory": Kind(("windowed_memory", "windowed_memory_200", "windowed_memory_slots")),
