@@ -51,7 +51,7 @@ def test_slots_of_the_longest_text_are_compared_with_attention():
                 [
                     run
                     for run in made_up("long_texts", bleu=lambda config: 10.0)
-                    if run.name.startswith("folder=data_bible.en-es.8")
+                    if run.name.endswith("data_bible.en-es.8")
                 ],
                 long_texts.model_words,
             ).items(),
