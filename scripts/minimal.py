@@ -1,7 +1,7 @@
 """Efficient Attention using a Fixed-Size Memory Representation (Britz, Guan and Luong, 2017), in one file of Keras.
 
-python scripts/minimal.py
-python scripts/minimal.py --attention bahdanau
+python scripts/minimal.py    # memory attention: 97 BLEU, in two to three minutes on one CPU core
+python scripts/minimal.py --attention bahdanau --steps 500    # more than 99 BLEU, in one minute
 
 Numbers of equations are the paper's. Letters in shapes:
 
@@ -18,7 +18,7 @@ import sacrebleu
 import tensorflow as tf
 from tensorflow.keras import layers
 
-# 1. The problem: copy a sequence of symbols (section 4.1). A model that copies must have the whole source at hand.
+# 1. The problem: copy a sequence of symbols (section 4.1 of the paper). The source is the target, too.
 
 PAD, BOS, EOS, FIRST_SYMBOL = 0, 1, 2, 3  # padding, begin and end of a sequence, the first of 20 symbols
 VOCABULARY = FIRST_SYMBOL + 20
@@ -33,9 +33,9 @@ def draw_sequences(number, max_length, random):
     return tf.constant(np.where(positions < lengths, symbols, ends), tf.int32)
 
 
-# 2. Standard attention. Each decoder step compares the decoder's state with all S source states.
+# 2. Standard attention. Each decoder step compares the decoder's state, the query, with all S source states.
 #
-# Both mechanisms have two methods. `memorize` is called once per source, `read` in each decoder step.
+# Both mechanisms have two methods: `memorize` is called once per source, `read` in each decoder step.
 
 
 class BahdanauAttention(layers.Layer):
@@ -70,7 +70,7 @@ SCORINGS = {"softmax": tf.nn.softmax, "sigmoid": tf.sigmoid}  # of K logits; the
 class MemoryAttention(layers.Layer):
     """Reads a weighted sum of K slots, each of which is a weighted sum of the source states.
 
-    With `max_length`, N, the slots have position encodings.
+    Position encodings need `max_length`, N, the length of the longest source; None means that there are none.
     """
 
     def __init__(self, num_slots, encoder_scoring="softmax", decoder_scoring="softmax", max_length=None):
@@ -105,13 +105,14 @@ class MemoryAttention(layers.Layer):
         return tf.math.divide_no_nan(encodings, tf.reduce_sum(encodings, 1, keepdims=True))  # sum to 1 over the source
 
 
-# 4. The model. The decoder starts from zeros, so all that it knows of the source, it reads by attention.
+# 4. The model, smaller than the paper's. The decoder starts from zeros: it knows the source by attention alone. It does
+# not read the context of the step before, so in training, attention answers the queries of all T steps at once.
 
 UNITS = 128  # U
 
 
 class Model(tf.keras.Model):
-    """A bidirectional LSTM that reads the source, and an LSTM with attention that writes the target."""
+    """A bidirectional LSTM reads the source, and an LSTM with attention writes the target."""
 
     def __init__(self, attention):
         super().__init__()
@@ -133,21 +134,22 @@ class Model(tf.keras.Model):
     def decode(self, tokens, state, memory):
         """Returns logits of the next tokens [B, T, VOCABULARY] and the decoder's state after the tokens [B, T].
 
-        T is the target's length in training, and 1 when the model writes a token at a time. No state means zeros.
+        T is the target's length in training, and 1 in decoding, where each token depends on the one before. A state of
+        None means zeros.
         """
         h, *state = self.decoder(self.target_embedding(tokens), initial_state=state)  # [B, T, U]
         c = self.attention.read(h, memory)  # [B, T, D]
         return self.logits(tf.concat([h, c], -1)), state  # Eq. 3: the softmax of these logits
 
 
-# 5. Training: the decoder reads the target, shifted by one position, and learns to predict its next token.
+# 5. Training: the decoder reads the target, shifted by one position, and learns to predict the next token.
 
 BATCH_SIZE = 128
 LEARNING_RATE = 0.003
 
 
 def train(model, max_length, num_steps):
-    """Trains on new random sequences in each step; prints validation BLEU ten times."""
+    """Trains on new random sequences in each step, and prints validation BLEU ten times."""
     random = np.random.default_rng(1)
     validation = draw_sequences(1000, max_length, np.random.default_rng(2))
     learning_rate = tf.keras.optimizers.schedules.PolynomialDecay(LEARNING_RATE, num_steps)  # to almost 0, linearly
@@ -173,11 +175,11 @@ def train(model, max_length, num_steps):
             print(f"step {step}, {seconds:.0f} s: loss {loss:.3f}, validation BLEU {bleu(model, validation):.1f}")
 
 
-# 6. Decoding: each token is the most probable one after those that are written.
+# 6. Decoding: the most probable token is written, and read in the next step.
 
 
 def greedy_decode(model, source, num_steps):
-    """Returns tokens [B, num_steps]."""
+    """Returns the tokens that the model writes for a source [B, S], as [B, num_steps]."""
     memory = model.encode(source)
     tokens, state, written = tf.fill([len(source), 1], BOS), None, []
     for _ in range(num_steps):
@@ -188,7 +190,7 @@ def greedy_decode(model, source, num_steps):
 
 
 def bleu(model, source):
-    """Returns the BLEU of the model's copies."""
+    """Returns the BLEU of the model's copies of a source."""
     copies = greedy_decode(model, source, source.shape[1])
     return sacrebleu.corpus_bleu(texts(copies), [texts(source)], tokenize="none", force=True).score
 
@@ -200,11 +202,11 @@ def texts(sequences):
 
 
 def milliseconds_per_step(model, source_length):
-    """Returns the time of a decoder step for 32 sources; the weights and the source do not change it."""
+    """Returns the time of a decoder step for 32 sources. It depends on no values, so the states are random."""
     states, mask = tf.random.normal([32, source_length, 2 * UNITS]), tf.ones([32, source_length], tf.bool)
     memory = model.attention.memorize(states, mask)
     tokens, state = tf.fill([32, 1], BOS), [tf.zeros([32, UNITS])] * 2
-    model.decode(tokens, state, memory)  # the first call compiles
+    model.decode(tokens, state, memory)  # the first call makes the graph
     start = time.perf_counter()
     for _ in range(20):
         _, state = model.decode(tokens, state, memory)
@@ -220,7 +222,7 @@ def main():
     parser.add_argument("--decoder_scoring", choices=SCORINGS, default="softmax", help="of memory attention")
     parser.add_argument("--position_encodings", action="store_true", help="with memory attention")
     parser.add_argument("--max_length", type=int, default=20, help="of a source, in symbols")
-    parser.add_argument("--steps", type=int, default=1000, help="training steps")
+    parser.add_argument("--steps", type=int, default=2000, help="training steps")
     args = parser.parse_args()
 
     tf.keras.utils.set_random_seed(1)
