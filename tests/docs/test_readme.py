@@ -65,12 +65,15 @@ def test_configs_of_the_guides_expand_to_as_many_runs_as_printed(tmp_path):
         assert len(expand(config.load(str(tmp_path / name), []))) == int(runs or 1), name
 
 
-def test_scores_in_the_advice_on_settings_are_those_of_the_linked_files():
-    text = page("docs/guides/choosing_settings.md")
+@pytest.mark.parametrize(
+    "name, lines",
+    [("guides/choosing_settings.md", r"(?m)^\|.*"), ("results/reproducibility_report.md", r"(?s)## Results.*")],
+)
+def test_scores_are_those_of_the_linked_files(name, lines):
+    text = page(f"docs/{name}")
     linked = set(re.findall(r"\(\.\./\.\./(results/\S+?\.csv)\)", text))
     known = re.findall(r"\d+\.\d+", "".join(map(page, [*linked, "scripts/studies/britz2017/printed.py"])))
-    rows = "\n".join(line for line in text.splitlines() if line.startswith("|"))
-    shown = re.findall(r"\d+\.\d\d+", rows)
+    shown = re.findall(r"\d+\.\d\d+", "\n".join(re.findall(lines, text)))
     assert shown
     assert set(shown) <= set(known)
 
