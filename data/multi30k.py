@@ -11,7 +11,7 @@ import recipes
 import web
 from absl import flags
 
-from memattn.prepare_commands.text import define_text_flags, prepare_text
+from memattn.data.preparation.commands import define_text_flags, prepare_text
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw"
 SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}

@@ -8,8 +8,8 @@ from absl import flags
 
 from memattn import files
 from memattn.data.corpus import SIDES
+from memattn.data.preparation.commands import prepare_text
 from memattn.errors import DataError
-from memattn.prepare_commands.text import prepare_text
 
 Pairs = list[tuple[str, str]]
 

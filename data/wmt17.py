@@ -13,8 +13,8 @@ import recipes
 import web
 from absl import flags
 
+from memattn.data.preparation.commands import define_text_flags, prepare_text
 from memattn.errors import DataError
-from memattn.prepare_commands.text import define_text_flags, prepare_text
 
 URL = "https://data.statmt.org/wmt17/translation-task/preprocessed"
 VALIDATION = {"en-cs": "newstest2015", "en-de": "newstest2015", "en-fi": "newstest2015", "en-tr": "newsdev2016"}

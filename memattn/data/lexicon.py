@@ -135,9 +135,9 @@ def learn(corpus: Corpus, vocabulary_size: int) -> tuple[np.ndarray, np.ndarray,
         counts = np.zeros(len(codes_seen))
         for codes, positions in _cooccurrences(corpus, vocabulary_size):
             entries = np.searchsorted(codes_seen, codes)
-            shares = probabilities[entries]
-            shares /= np.bincount(positions, shares)[positions]  # over the source tokens of the sentence
-            counts += np.bincount(entries, shares, len(codes_seen))
+            posteriors = probabilities[entries]
+            posteriors /= np.bincount(positions, posteriors)[positions]  # over the source tokens of the sentence
+            counts += np.bincount(entries, posteriors, len(codes_seen))
         probabilities = counts / np.bincount(sources, counts)[sources]
     return sources, codes_seen % vocabulary_size, probabilities
 
