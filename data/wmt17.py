@@ -14,6 +14,7 @@ import web
 from absl import flags
 
 from memattn.data.preparation.commands import define_text_flags, prepare_text
+from memattn.data.tokenizer import TextSettings
 from memattn.errors import DataError
 
 URL = "https://data.statmt.org/wmt17/translation-task/preprocessed"
@@ -31,7 +32,8 @@ PAIRS = {
 def main() -> int:
     options = flags.FLAGS
     splits = fetch(options.pair, options.base_url, options.download_dir)
-    read = prepare_text(options, splits, "truecased", *options.pair.split("-"), config=f"wmt17/{options.pair}")
+    text = TextSettings("truecased", *options.pair.split("-"))
+    read = prepare_text(options, splits, text, config=f"wmt17/{options.pair}")
     if warning := problem(options.pair, read):
         warnings.warn(warning, stacklevel=1)
     return 0

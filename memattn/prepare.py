@@ -29,7 +29,7 @@ from memattn.data.preparation.commands import (
     prepare_text,
     prepare_trees,
 )
-from memattn.data.tokenizer import Form, Units, has_moses_rules
+from memattn.data.tokenizer import Form, TextSettings, Units, has_moses_rules
 from memattn.errors import ConfigError
 
 _LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
@@ -124,7 +124,8 @@ def _prepare_parallel() -> int:
                 "not the code of the language, such as de, ko or pt-BR, give it",
                 stacklevel=1,
             )
-    prepare_text(options, splits, options.form, *languages, units=options.units)
+    source, target = languages
+    prepare_text(options, splits, TextSettings(options.form, source, target, options.units))
     return 0
 
 
@@ -153,7 +154,7 @@ def _prepare_recordings() -> int:
 
 
 def _check_recordings() -> None:
-    """Raises ConfigError for a manifest that is missing, and for flags that do not fit each other."""
+    """Raises ConfigError for flags that do not fit each other."""
     options, manifests = flags.FLAGS, _manifests(flags.FLAGS)
     needed = ("train", "valid") if not options.vocabulary_of else ()
     if missing := [split for split in needed if split not in manifests]:
@@ -163,9 +164,6 @@ def _check_recordings() -> None:
     if options.vocabulary_of:
         check_unused(options, ("bpe_units", "language"), "units and language")
     _check_language("language", options.language)
-    for path in manifests.values():
-        if not os.path.isfile(path):
-            raise ConfigError(f"{path}: no such file")
 
 
 def _learn_lexicon() -> int:

@@ -94,7 +94,7 @@ def learn(words: Counter[str], size: int) -> tuple[str, list[str]]:
     with quiet, contextlib.suppress(ValueError):  # raised, with all merges written, when no pair is left
         learn_bpe(counted, codes, size, is_dict=True)
     if codes.getvalue().count("\n") == 1:
-        raise DataError("too little text for BPE: no two letters occur together twice")
+        raise DataError("too little training text for BPE: no two letters occur together twice")
     subwords, units = Subwords(codes.getvalue()), Counter[str]()
     for word, count in words.items():
         for unit in subwords.segment(unescape(word)):

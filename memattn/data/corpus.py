@@ -120,9 +120,6 @@ def binary_paths(folder: str, split: str, side: Side) -> dict[Part, str]:
 def _map_sentences(folder: str, split: str, side: Side, num_ids: int) -> Sentences:
     paths = binary_paths(folder, split, side)
     ids, offsets = (reading.array(paths[part], 1, "iu") for part in PARTS)
-    match = len(offsets) and offsets[0] == 0 and offsets[-1] == len(ids) and (offsets[:-1] <= offsets[1:]).all()
-    if not match:
-        raise DataError(f"{paths['offsets']}: does not match its ids; prepare the corpus again")
     return Sentences(ids, offsets, paths["ids"], num_ids)
 
 

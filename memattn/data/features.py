@@ -149,10 +149,9 @@ def read(folder: str, split: str) -> Features:
         statistics = np.stack([np.zeros(width, np.float32), np.ones(width, np.float32)])
     starts = np.cumsum([0, *map(len, shards)])
     ends_fit = len(offsets) > 1 and (offsets[0], offsets[-1]) == (0, starts[-1]) and np.isin(starts, offsets).all()
-    if not (ends_fit and (np.diff(offsets) > 0).all() and {*(shard.shape[1] for shard in shards)} == {width}):
-        raise DataError(f"{offsets_file}: does not match its shards; prepare the corpus again")
-    if statistics.shape != (2, width):
-        raise DataError(f"{statistics_path}: not as wide as the vectors of {paths[0]}")
+    widths_fit = statistics.shape == (2, width) and all(shard.shape[1] == width for shard in shards)
+    if not (ends_fit and widths_fit and (np.diff(offsets) > 0).all()):
+        raise DataError(f"{offsets_file}: does not match the shards, or these {STATISTICS}; prepare the corpus again")
     return Features(shards, offsets, statistics[0], statistics[1], os.path.join(folder, f"{split}.{numbers}"))
 
 

@@ -17,7 +17,6 @@ from memattn.errors import ConfigError, DataError
 
 MANIFEST = "copy.json"  # for every task; named after the first task
 SPLITS = ("train", "valid")
-_FILES = (VOCABULARY, *(f"{split}.{side}" for split in SPLITS for side in SIDES), MANIFEST)
 _BLOCK = 10_000  # pairs that are drawn at a time
 
 Pair = tuple[list[str], list[str]]
@@ -92,11 +91,11 @@ def _selective_pairs(config: TaskConfig, random: np.random.RandomState, lengths:
     """Draws sources with a few marked symbols; the target has the marked symbols in their order."""
     pairs = []
     for symbols in _draw_sequences(config, random, lengths):
-        places = np.sort(random.permutation(len(symbols))[: config.marked])
+        positions = np.sort(random.permutation(len(symbols))[: config.marked])
         source = _as_tokens(symbols)
-        for place in places:
-            source[place] = _marked(symbols[place])
-        pairs.append((source, _as_tokens(symbols[places])))
+        for position in positions:
+            source[position] = _marked(symbols[position])
+        pairs.append((source, _as_tokens(symbols[positions])))
     return pairs
 
 
@@ -198,8 +197,6 @@ def _is_complete(folder: str, settings: dict) -> bool:
     if stored != settings:
         differing = ", ".join(map(str, differences(stored, settings)))
         raise ConfigError(f"{folder}: holds a task with other settings: {differing}; use another folder")
-    if missing := [name for name in _FILES if not os.path.exists(os.path.join(folder, name))]:
-        raise ConfigError(f"{os.path.join(folder, missing[0])}: missing; remove the folder to have it made again")
     return True
 
 

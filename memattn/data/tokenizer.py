@@ -26,7 +26,7 @@ _WIDE = r"[[\p{P}\p{S}]--[\x00-\x7f]]"  # punctuation and symbols that are not A
 _BLANKS_AT_WIDE = regex.compile(rf"(?V1) (?={_WIDE})|(?<={_WIDE}) ")
 _PUNCTUATION = regex.compile(r" ?[\p{P}\p{S}] ?")
 _LINE_BREAKS = str.maketrans(dict.fromkeys("\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029", " "))
-_LEAST_SHARE_FOR_BLEU = 0.05  # share of lines with four words or characters
+_LEAST_LONG_LINES = 0.05  # fraction of lines that need four words or characters for BLEU
 
 
 class Tokenizer(Protocol):
@@ -185,15 +185,12 @@ def read_units(folder: str, settings: TextSettings) -> SubwordTokenizer:
     return SubwordTokenizer(settings, reading.text(os.path.join(folder, UNITS[settings.units].file)))
 
 
-def learn(words: Counter[str], settings: TextSettings, size: int, source: str) -> tuple[SubwordTokenizer, list[str]]:
+def learn(words: Counter[str], settings: TextSettings, size: int) -> tuple[SubwordTokenizer, list[str]]:
     """Learns merges or a dictionary from counts of escaped words, and returns the tokenizer and at most `size` units.
 
-    `source` names the text in errors. Raises DataError for text that BPE has no merge for.
+    Raises DataError for text that BPE has no merge for.
     """
-    try:
-        codes, units = UNITS[settings.units].learn(words, size)
-    except DataError as error:
-        raise DataError(f"{source}: {error}") from error
+    codes, units = UNITS[settings.units].learn(words, size)
     return SubwordTokenizer(settings, codes), units
 
 
@@ -265,6 +262,6 @@ def bleu_problem(tokenizer: Tokenizer, references: Iterable[str]) -> str | None:
     lengths = [
         len("".join(words) if tokenizer.by_characters else words) for words in map(split_words, references) if words
     ]
-    if sum(length >= 4 for length in lengths) >= _LEAST_SHARE_FOR_BLEU * len(lengths):
+    if sum(length >= 4 for length in lengths) >= _LEAST_LONG_LINES * len(lengths):
         return None
     return f"BLEU will stay near 0: it counts runs of four {unit}, and nearly all targets are shorter"

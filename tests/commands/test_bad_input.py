@@ -369,7 +369,7 @@ CORPORA = {
     ),
     "empty vocabulary": (
         lambda corpus: cut(corpus / "vocab.txt", 0),
-        ["corpus/vocab.txt: ", "empty"],
+        ["corpus/vocab.txt:1: ", "empty"],
         FAILURE,
     ),
     "token twice": (
@@ -408,7 +408,7 @@ COPY_FOLDERS = {
     ),
     "another corpus": (
         lambda corpus: (corpus / "copy.json").unlink(),
-        ["corpus: holds files, but no complete corpus of a task"],
+        ["corpus: holds files, but no corpus of a task"],
         USAGE,
     ),
     "a file for a folder": (

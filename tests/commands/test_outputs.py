@@ -13,6 +13,7 @@ from memattn import eval as eval_command
 from memattn import report as report_command
 from memattn.data import lexicon
 from memattn.data.preparation import commands
+from memattn.data.tokenizer import TextSettings
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import test_set
 from memattn.reports import examples
@@ -81,7 +82,7 @@ def prepare(monkeypatch):
     monkeypatch.setattr(commands, "_LEARNING_FLAGS", ())
     monkeypatch.setattr(commands, "count_lines", unexpected)
     options = SimpleNamespace(folder=f"{UNWRITABLE}/{{pair}}", vocabulary_of=None)
-    commands.prepare_text(options, {}, "raw", "en", "de")
+    commands.prepare_text(options, {}, TextSettings("raw", "en", "de"))
 
 
 def learn_lexicon(monkeypatch):

@@ -21,6 +21,7 @@ from helpers.threads import start_thread
 
 from memattn import files, processes
 from memattn.data.preparation import commands, parallel
+from memattn.data.tokenizer import TextSettings
 from memattn.errors import RunError
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
@@ -259,7 +260,7 @@ def test_workers_of_a_preparation_default_to_the_cores(tmp_path, monkeypatch):
     monkeypatch.setattr(parallel, "prepare", record)
     monkeypatch.setattr(processes, "cores", lambda: 7)
     (tmp_path / "train.en").write_text("a line\n")
-    commands.prepare_text(Flags(), {"train": (str(tmp_path / "train.en"), "")}, "raw", "en", "de")
+    commands.prepare_text(Flags(), {"train": (str(tmp_path / "train.en"), "")}, TextSettings("raw", "en", "de"))
     assert numbers == [7]
 
 

@@ -134,10 +134,13 @@ def array(name, content):
     [
         (spoiled("train.source.00000.npy"), "train.source.00000.npy: not a complete array"),
         (lambda folder: (folder / "train.source.starts.npy").unlink(), "train.source.starts.npy: missing"),
-        (array("train.source.starts.npy", np.array([0, 3])), "starts.npy: does not match its shards"),
+        (array("train.source.starts.npy", np.array([0, 3])), "starts.npy: does not match the shards"),
         (array("train.source.00000.npy", np.zeros(5, np.float32)), "not a two-dimensional array of floats"),
         (array("train.source.00000.npy", np.zeros([5, 2], int)), "not a two-dimensional array of floats"),
-        (array("source.statistics.npy", np.zeros([2, 9], np.float32)), "not as wide as the vectors of"),
+        (
+            array("source.statistics.npy", np.zeros([2, 9], np.float32)),
+            "does not match the shards, or these source.statistics.npy",
+        ),
         (lambda folder: (folder / "train.target").write_text("a\n"), "has 60 lines and .*train.target has 1"),
     ],
 )

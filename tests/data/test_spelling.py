@@ -17,7 +17,7 @@ from memattn.data.bpe import escape
 from memattn.data.preparation import parallel
 from memattn.data.spelling import SPACE, SpelledWords
 from memattn.data.vocabulary import SPECIAL_TOKENS, split_words
-from memattn.errors import ConfigError, DataError
+from memattn.errors import ConfigError
 from memattn.runs.trained import load
 from memattn.serving import saved_model
 from memattn.serving.attention_output import Part, word_alignment
@@ -71,17 +71,18 @@ def test_any_units_of_a_model_become_one_line(units, line):
     assert SpelledWords.undo(units.split()) == line
 
 
-def test_a_space_belongs_to_the_word_after_it():
-    assert spelling.word_numbers(["cat", ".", SPACE, "a", "b", "the", "c"]) == [0, 1, 2, 2, 2, 3, 4]
-    assert spelling.word_numbers([]) == []
-
-
-def test_a_space_without_a_word_after_it_is_no_word_of_its_own():
-    assert spelling.word_numbers(["cat", SPACE]) == [0, 0]
-    assert spelling.word_numbers(["cat", "a", SPACE, SPACE]) == [0, 1, 1, 1]
-    assert spelling.word_numbers([SPACE, SPACE, "a"]) == [0, 0, 0]
-    part = Part(["cat", "as"], ["the", SPACE], np.array([[1.0, 0], [0, 1]]))
-    assert word_alignment([part, part], spelling.word_numbers) == "0-0 2-1"
+@pytest.mark.parametrize(
+    ("units", "numbers"),
+    [
+        ([], []),
+        (["cat", ".", SPACE, "a", "b", "the", "c"], [0, 1, 2, 2, 2, 3, 4]),
+        (["cat", SPACE], [0, 0]),
+        (["cat", "a", SPACE, SPACE], [0, 1, 1, 1]),
+        ([SPACE, SPACE, "a"], [0, 0, 0]),
+    ],
+)
+def test_a_space_belongs_to_the_word_after_it_or_to_the_last(units, numbers):
+    assert spelling.word_numbers(units) == numbers
 
 
 def test_the_vocabulary_has_all_characters_and_then_the_most_frequent_words():
@@ -157,9 +158,3 @@ def test_a_run_evaluates_translates_and_exports_spelled_text(tiny_config, tmp_pa
     assert sum((piece["source"] for piece in parts["pieces"]), []) == trained.tokenizer.encode(line, "source")
     saved_model.export(trained, str(tmp_path / "exported"), 8)
     assert tokenizers.read(str(tmp_path / "exported" / saved_model.EXTRA)).files() == trained.tokenizer.files()
-
-
-def test_units_without_their_settings_are_reported(tmp_path):
-    (tmp_path / "words.txt").write_text(WORDS)
-    with pytest.raises(DataError, match=r"text\.json"):
-        tokenizers.read(str(tmp_path))

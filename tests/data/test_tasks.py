@@ -225,15 +225,6 @@ def test_a_preparation_that_failed_is_repeated(tmp_path, folder, monkeypatch, di
     assert contents(again) == contents(folder)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_folder_that_lacks_a_file_is_refused(folder, name):
-    (folder / name).unlink()
-    before = contents(folder)
-    with pytest.raises(ConfigError, match="; (use another folder|remove the folder to have it made again)$"):
-        tasks.prepare(SMALL, str(folder))
-    assert contents(folder) == before
-
-
 def test_a_second_preparation_of_a_task_waits_for_the_first(tmp_path, folder, monkeypatch, capfd):
     together, original, splits, waiting = tmp_path / "together", tasks._write_split, [], []
 

@@ -1,4 +1,4 @@
-"""Flags, preparation, and advice on training, which memattn-prepare and the recipes in data/ share."""
+"""What memattn-prepare and the recipes in data/ have in common: flags, preparation, and advice on training."""
 
 import math
 import os
@@ -16,7 +16,7 @@ from memattn.config.schema import as_yaml
 from memattn.data.languages import known_code
 from memattn.data.preparation import parallel, parsing
 from memattn.data.preparation.chunks import count_lines
-from memattn.data.tokenizer import Form, TextSettings, Units
+from memattn.data.tokenizer import TextSettings, Units
 from memattn.errors import ConfigError
 
 Release = Mapping[str, str | int]  # what a manifest says about the release that text or recordings are from
@@ -88,11 +88,8 @@ def define_speech_flags(folder: str | None = None) -> None:
 def prepare_text(
     options: flags.FlagValues,
     splits: parallel.Splits,
-    form: Form,
-    source_language: str,
-    target_language: str,
+    text: TextSettings,
     *,
-    units: Units = "bpe",
     config: str | None = None,
     release: Release | None = None,
 ) -> int:
@@ -101,17 +98,14 @@ def prepare_text(
     Args:
       options: flags that `define_text_flags` defines. In --folder, `{pair}` stands for the languages.
       splits: the source and the target file of each split.
-      form: form of the lines.
-      source_language: language of the sources.
-      target_language: language of the targets.
-      units: units of words.
+      text: form, languages and units of the text.
       config: the config to train with; None chooses one of own_text by the number of training pairs and whether there
         is a GPU.
       release: what the manifest says about the release that the text is from; it is printed.
 
     Returns the number of training pairs read. Raises ConfigError, DataError, OSError.
     """
-    folder = options.folder.replace("{pair}", f"{source_language}-{target_language}")
+    folder = options.folder.replace("{pair}", f"{text.source_language}-{text.target_language}")
     learning = {name: options[name].value for name in _LEARNING_FLAGS}
     if options.vocabulary_of:
         check_unused(options, _LEARNING_FLAGS, "the BPE")
@@ -119,9 +113,7 @@ def prepare_text(
     _check_folder(folder)
     if not options.vocabulary_of and learning["bpe_units"] is None:
         learning["bpe_units"] = parallel.default_units(count_lines(splits["train"][0]))
-    settings = parallel.Settings(
-        text=TextSettings(form, source_language, target_language, units), max_length=options.max_length, **learning
-    )
+    settings = parallel.Settings(text=text, max_length=options.max_length, **learning)
     workers = options.workers or processes.cores()
     manifest = parallel.prepare(splits, settings, folder, workers, options.vocabulary_of, release)
     train = manifest["counts"]["train"]
@@ -130,7 +122,7 @@ def prepare_text(
         f"({train['dropped_empty']:,} empty and {train['dropped_too_long']:,} of more than {options.max_length:,} "
         "units dropped), "
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
-        + (f", {settings.bpe_units:,} {_UNITS_IN_WORDS[units]}" if settings.bpe_units else "")
+        + (f", {settings.bpe_units:,} {_UNITS_IN_WORDS[text.units]}" if settings.bpe_units else "")
     )
     config = config or own_text_config(train["pairs"], gpu=has_gpu())
     tokens = train["source_tokens"] + train["target_tokens"]

@@ -101,11 +101,9 @@ def prepare(
 
 def _shared_files(shared: str, text: TextSettings) -> list[str]:
     """Returns the paths of the units and the vocabulary of another corpus. Raises ConfigError, DataError."""
-    if not os.path.exists(os.path.join(shared, VOCABULARY)):
-        raise ConfigError(f"--vocabulary_of {shared}: neither a run folder nor a prepared corpus")
     tokenizer = tokenizers.read(shared)
     if not isinstance(tokenizer, SubwordTokenizer):
-        raise ConfigError(f"--vocabulary_of {shared}: its corpus came as tokens, without a BPE")
+        raise ConfigError(f"--vocabulary_of {shared}: neither a prepared corpus with a BPE nor a run folder of one")
     if tokenizer.settings != text:
         theirs, ours = (" ".join(dataclasses.astuple(settings)) for settings in (tokenizer.settings, text))
         raise ConfigError(f"--vocabulary_of {shared}: its text is {theirs}, not {ours}")
@@ -120,7 +118,7 @@ def _write_files(mapped: Map, splits: Splits, settings: Settings, folder: str) -
         tokenizer = tokenizers.read_units(folder, settings.text)
     else:
         words = _count_words(mapped, splits["train"], pairs, settings)
-        tokenizer, units = tokenizers.learn(words, settings.text, settings.bpe_units, splits["train"][0])
+        tokenizer, units = tokenizers.learn(words, settings.text, settings.bpe_units)
         files.write(os.path.join(folder, VOCABULARY), str(Vocabulary(units)))
     for name, content in tokenizer.files().items():
         files.write(os.path.join(folder, name), content)

@@ -200,7 +200,7 @@ def _learn_units(texts: list[str], settings: Settings, folder: str) -> None:
     words = Counter(word for text in texts for word in bpe.escape(text).split(" ") if word)
     characters = {character for word in words for character in word}
     size = settings.bpe_units or len(characters) + 1  # and one unit for spaces
-    tokenizer, units = tokenizers.learn(words, settings.text, size, os.path.join(folder, "train.reference"))
+    tokenizer, units = tokenizers.learn(words, settings.text, size)
     for name, content in {**tokenizer.files(), corpus.VOCABULARY: str(Vocabulary(units))}.items():
         files.write(os.path.join(folder, name), content)
 
