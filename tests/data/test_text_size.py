@@ -7,11 +7,11 @@ import subprocess
 import sys
 
 import pytest
-from memattn.data.preparation.learning import default_units
 
 from memattn import config as configs
 from memattn.data import corpus
 from memattn.data.preparation import commands
+from memattn.data.preparation.parallel import default_units
 
 
 @pytest.mark.parametrize(
