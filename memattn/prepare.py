@@ -156,11 +156,10 @@ def _prepare_recordings() -> int:
 def _check_recordings() -> None:
     """Raises ConfigError for flags that do not fit each other."""
     options, manifests = flags.FLAGS, _manifests(flags.FLAGS)
-    needed = ("train", "valid") if not options.vocabulary_of else ()
-    if missing := [split for split in needed if split not in manifests]:
-        raise ConfigError(f"--{missing[0]}: give a manifest, or --vocabulary_of a corpus that is prepared already")
-    if not manifests:
-        raise ConfigError("--train, --valid, --test: give one or more")
+    missing = [split for split in ("train", "valid") if split not in manifests]
+    if missing and not (options.vocabulary_of and manifests):
+        advice = "give a manifest, or --vocabulary_of a corpus that is prepared already and any of the manifests"
+        raise ConfigError(f"--{missing[0]}: {advice}")
     if options.vocabulary_of:
         check_unused(options, ("bpe_units", "language"), "units and language")
     _check_language("language", options.language)
