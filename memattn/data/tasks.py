@@ -1,12 +1,23 @@
-"""Tasks whose targets follow from their sources by a rule: their tokens, and how to draw pairs."""
+"""Tasks whose targets follow from their sources by a rule: their tokens, how to draw pairs, and their corpora."""
 
+import json
 import operator
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from tqdm import tqdm
 
-from memattn.config import CopyConfig, TaskConfig
+from memattn import files, processes, reading
+from memattn.config import CopyConfig, TaskConfig, differences
+from memattn.data.corpus import SIDES, VOCABULARY
+from memattn.data.vocabulary import Vocabulary
+from memattn.errors import ConfigError, DataError
+
+MANIFEST = "copy.json"  # for every task; named after the first task
+SPLITS = ("train", "valid")
+_BLOCK = 10_000  # pairs that are drawn at a time
 
 Pair = tuple[list[str], list[str]]
 MARK = "*"  # stands before the marked symbols of `selective_copy`
@@ -80,11 +91,11 @@ def _selective_pairs(config: TaskConfig, random: np.random.RandomState, lengths:
     """Draws sources with a few marked symbols; the target has the marked symbols in their order."""
     pairs = []
     for symbols in _draw_sequences(config, random, lengths):
-        places = np.sort(random.permutation(len(symbols))[: config.marked])
+        positions = np.sort(random.permutation(len(symbols))[: config.marked])
         source = _as_tokens(symbols)
-        for place in places:
-            source[place] = _marked(symbols[place])
-        pairs.append((source, _as_tokens(symbols[places])))
+        for position in positions:
+            source[position] = _marked(symbols[position])
+        pairs.append((source, _as_tokens(symbols[positions])))
     return pairs
 
 
@@ -149,3 +160,68 @@ TASKS = {
         lambda config: [*_symbols(config), *map(_marked, range(config.num_symbols))], _selective_pairs
     ),
 }
+
+
+def prepare(config: CopyConfig, folder: str) -> None:
+    """Writes vocab.txt and {train,valid}.{source,target} into `folder`, the same bytes on every machine.
+
+    One process writes a folder; others wait for it. The folder appears when it is complete, so several processes may
+    write it where the file system has no locks. A complete folder is not touched.
+
+    Raises:
+      ConfigError: The folder holds something else.
+      OSError: The corpus cannot be written.
+    """
+    folder = os.path.normpath(folder)
+    if _is_complete(folder, config.settings):
+        return
+    os.makedirs(os.path.dirname(folder) or os.curdir, exist_ok=True)
+    with files.naming(folder), processes.making(folder, "is writing it; waiting", wait=True):
+        if not _is_complete(folder, config.settings):
+            try:
+                with files.making_folder(folder) as unfinished:
+                    _write_corpus(config, unfinished)
+            except OSError:
+                if not _is_complete(folder, config.settings):  # another process was faster, where there are no locks
+                    raise
+
+
+def _is_complete(folder: str, settings: dict) -> bool:
+    """Returns False for a folder that is missing or empty. Raises ConfigError unless it holds this corpus."""
+    if not (os.path.exists(folder) and os.listdir(folder)):
+        return False
+    try:
+        stored = reading.json_file(os.path.join(folder, MANIFEST), {})
+    except (OSError, DataError) as error:
+        raise ConfigError(f"{folder}: holds files, but no corpus of a task ({error}); use another folder") from error
+    if stored != settings:
+        differing = ", ".join(map(str, differences(stored, settings)))
+        raise ConfigError(f"{folder}: holds a task with other settings: {differing}; use another folder")
+    return True
+
+
+def _write_corpus(config: CopyConfig, folder: str) -> None:
+    files.write(os.path.join(folder, VOCABULARY), str(Vocabulary(TASKS[config.name].tokens(config))))
+    sizes = config.train_examples, config.valid_examples
+    for number, (split, examples) in enumerate(zip(SPLITS, sizes, strict=True)):
+        seed = [config.seed, config.max_length, config.num_symbols, number]
+        random = np.random.RandomState(seed)  # noqa: NPY002 (the same in every version of NumPy)
+        _write_split(config, folder, split, examples, random)
+    files.write(os.path.join(folder, MANIFEST), json.dumps(config.settings, indent=2) + "\n")
+
+
+def _write_split(config: CopyConfig, folder: str, split: str, examples: int, random: np.random.RandomState) -> None:
+    source_path, target_path = (os.path.join(folder, f"{split}.{side}") for side in SIDES)
+    with (
+        open(source_path, "w", encoding="utf-8", newline="\n") as source,
+        open(target_path, "w", encoding="utf-8", newline="\n") as target,
+        tqdm(total=examples, desc=f"{config.name} task, {split}", unit=" pairs", disable=None) as progress,
+    ):
+        for start in range(0, examples, _BLOCK):
+            lengths = draw_lengths(config, random, min(_BLOCK, examples - start))
+            pairs = TASKS[config.name].pairs(config, random, lengths)
+            for file, lines in zip((source, target), zip(*pairs, strict=True), strict=True):
+                file.write("".join(" ".join(line) + "\n" for line in lines))
+            progress.update(len(pairs))
+    for path in (source_path, target_path):
+        files.sync(path)

@@ -68,6 +68,6 @@ def load_model(folder: str, run_config: Config, precision: str | None = None) ->
 
 
 def set_memory_line(model: Model, line: Sequence[float] | None) -> None:
-    """Gives a model of active memory the line that `TrainingBatches.memory_line` returned, if the line is known."""
+    """Gives a model of active memory what `TrainingBatches.length_regression` returned, if this is known."""
     if line and isinstance(model, NeuralGPU):
         model.memory_intercept, model.memory_slope = line

@@ -16,7 +16,7 @@ from memattn.errors import ConfigError, DataError, RunError
 from memattn.files import write
 
 CONFIG, CORPUS = "config.yaml", "corpus.json"
-MEMORY_LINE = "memory_line"  # key of CORPUS: what `TrainingBatches.memory_line` returns
+MEMORY_LINE = "memory_line"  # key of CORPUS: what `TrainingBatches.length_regression` returns
 CHECKPOINTS, BEST, EVENTS, LOCK, VALIDATIONS = "checkpoints", "best", "events", "lock", "validation.csv"
 
 

@@ -15,7 +15,7 @@ from typing import IO
 from memattn import config as configs
 from memattn import console, files, processes
 from memattn.config import Config
-from memattn.data import corpus, task_corpus
+from memattn.data import corpus, tasks
 from memattn.errors import ConfigError
 from memattn.runs.run_folder import CONFIG, load_config
 from memattn.sweeps import tables
@@ -134,7 +134,7 @@ def _check_split(runs: Collection[Config], split: str) -> None:
     for run in runs:
         data = run.data
         if data.generated:
-            corpus.check_split(data.path, split, task_corpus.SPLITS)
+            corpus.check_split(data.path, split, tasks.SPLITS)
         elif os.path.isdir(data.path):  # without a folder, training says what is missing
             corpus.check_split(data.path, split, corpus.splits(data.path))
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 from memattn import config as configs
 from memattn import console, files
 from memattn.config import Config
-from memattn.data import corpus, task_corpus
+from memattn.data import corpus, tasks
 from memattn.data import tokenizer as tokenizers
 from memattn.data.batches import TrainingBatches
 from memattn.data.tokenizer import Tokenizer
@@ -103,7 +103,7 @@ class _Inputs:
 
     Attributes:
       longest_source: length of the longest source that the model knows, in tokens or vectors.
-      memory_line: what `TrainingBatches.memory_line` returns, for active memory; None for other models.
+      memory_line: what `TrainingBatches.length_regression` returns, for active memory; None for other models.
       initial: model of `training.init_from`; None without it, and for a run that resumes.
       teacher: model of `training.teacher`; None without it, and once the run no longer needs it.
       newest_step: step of the newest checkpoint in the run folder, -1 if there is none.
@@ -133,7 +133,7 @@ def _read(config: Config, folder: str) -> _Inputs:
     steps = [checkpoints.step_of(path) for path in checkpoints.listed(os.path.join(folder, run_folder.CHECKPOINTS))]
     path = config.data.path
     if config.data.generated is not None:
-        task_corpus.prepare(config.data.generated, path)
+        tasks.prepare(config.data.generated, path)
     corpus.check_folder(path)
     vocabulary, tokenizer = corpus.read_vocabulary(os.path.join(path, corpus.VOCABULARY)), tokenizers.read(path)
     batches = _batches(config, vocabulary)
@@ -154,7 +154,7 @@ def _read(config: Config, folder: str) -> _Inputs:
         tokenizer=tokenizer,
         batches=batches,
         longest_source=longest_source,
-        memory_line=batches.memory_line() if config.model.has_memory_length else None,
+        memory_line=batches.length_regression() if config.model.has_memory_length else None,
         initial=initial,
         teacher=cast("Seq2Seq | None", teacher),  # configs allow no other teacher
         newest_step=steps[0] if steps else -1,

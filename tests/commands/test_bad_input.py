@@ -17,7 +17,7 @@ from helpers.runs import NO_STRATEGY, TINY, evaluate
 
 from memattn import cli
 from memattn import config as configs
-from memattn.data import task_corpus
+from memattn.data import tasks
 from memattn.errors import ConfigError, reason
 from memattn.evaluation.stored import HYPOTHESES, RESULT
 from memattn.runs import building, checkpoints, run_folder
@@ -369,7 +369,7 @@ CORPORA = {
     ),
     "empty vocabulary": (
         lambda corpus: cut(corpus / "vocab.txt", 0),
-        ["corpus/vocab.txt: ", "empty"],
+        ["corpus/vocab.txt:1: ", "empty"],
         FAILURE,
     ),
     "token twice": (
@@ -408,7 +408,7 @@ COPY_FOLDERS = {
     ),
     "another corpus": (
         lambda corpus: (corpus / "copy.json").unlink(),
-        ["corpus: holds files, but no complete corpus of a task"],
+        ["corpus: holds files, but no corpus of a task"],
         USAGE,
     ),
     "a file for a folder": (
@@ -710,7 +710,7 @@ def test_a_full_disk_while_the_copy_task_is_prepared_is_reported(config, disk, t
     disk.clear()
     assert not (tmp_path / "corpus").exists()
     assert not (tmp_path / "new").exists()
-    task_corpus.prepare(copy_task.data.copy, copy_task.data.path)
+    tasks.prepare(copy_task.data.copy, copy_task.data.path)
     assert contents(copy_task.data.path) == contents(config.data.path)
 
 

@@ -12,9 +12,10 @@ from memattn import api, files
 from memattn import eval as eval_command
 from memattn import report as report_command
 from memattn.data import lexicon
+from memattn.data.preparation import commands
+from memattn.data.tokenizer import TextSettings
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import test_set
-from memattn.prepare_commands import text
 from memattn.reports import examples
 from memattn.reports import runs as reported_runs
 from memattn.runs import trained
@@ -78,10 +79,10 @@ def report(monkeypatch):
 
 
 def prepare(monkeypatch):
-    monkeypatch.setattr(text, "_LEARNING_FLAGS", ())
-    monkeypatch.setattr(text, "count_lines", unexpected)
+    monkeypatch.setattr(commands, "_LEARNING_FLAGS", ())
+    monkeypatch.setattr(commands, "count_lines", unexpected)
     options = SimpleNamespace(folder=f"{UNWRITABLE}/{{pair}}", vocabulary_of=None)
-    text.prepare_text(options, {}, "raw", "en", "de")
+    commands.prepare_text(options, {}, TextSettings("raw", "en", "de"))
 
 
 def learn_lexicon(monkeypatch):

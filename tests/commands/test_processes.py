@@ -20,8 +20,9 @@ from helpers.runs import NO_STRATEGY
 from helpers.threads import start_thread
 
 from memattn import files, processes
+from memattn.data.preparation import commands, parallel
+from memattn.data.tokenizer import TextSettings
 from memattn.errors import RunError
-from memattn.prepare_commands import text
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
 
@@ -256,10 +257,10 @@ def test_workers_of_a_preparation_default_to_the_cores(tmp_path, monkeypatch):
         return {"counts": {"train": counts}}
 
     numbers = []
-    monkeypatch.setattr(text.text_preparation, "prepare", record)
-    monkeypatch.setattr(text.processes, "cores", lambda: 7)
+    monkeypatch.setattr(parallel, "prepare", record)
+    monkeypatch.setattr(processes, "cores", lambda: 7)
     (tmp_path / "train.en").write_text("a line\n")
-    text.prepare_text(Flags(), {"train": (str(tmp_path / "train.en"), "")}, "raw", "en", "de")
+    commands.prepare_text(Flags(), {"train": (str(tmp_path / "train.en"), "")}, TextSettings("raw", "en", "de"))
     assert numbers == [7]
 
 

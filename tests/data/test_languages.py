@@ -105,9 +105,9 @@ def test_thai_is_learned_and_scored(tmp_path):
 
     result = evaluate(run_dir)
     assert "|tok:char|" in result["bleu_signature"]
-    assert printed(run_dir, "--tokenize", "char", "--smooth-method", "none") == f"{result['bleu']:.12f}"
-    assert printed(run_dir, "-l", "en-th") == f"{result['sacrebleu']:.12f}"
-    assert printed(run_dir, "-l", "en-th", "-m", "chrf") == f"{result['chrf']:.12f}"
+    assert printed(run_dir / "eval/valid", "--tokenize", "char", "--smooth-method", "none") == f"{result['bleu']:.12f}"
+    assert printed(run_dir / "eval/valid", "-l", "en-th") == f"{result['sacrebleu']:.12f}"
+    assert printed(run_dir / "eval/valid", "-l", "en-th", "-m", "chrf") == f"{result['chrf']:.12f}"
     assert json.loads((run_dir / "eval/valid/result.json").read_text("utf-8"))["chrf"] == result["chrf"] > 25
     assert read_lines(str(run_dir / "eval/valid/references.txt")) == read_lines(splits["valid"][1])
 

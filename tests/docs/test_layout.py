@@ -57,7 +57,7 @@ def test_a_module_imports_only_from_its_layer_and_those_below(path):
     elif name in EVERYWHERE:
         assert imported_layers(path) <= EVERYWHERE
     else:
-        assert imported_layers(path) <= {*LAYERS, *EVERYWHERE, *COMMANDS, "cli", "api", "prepare_commands"}
+        assert imported_layers(path) <= {*LAYERS, *EVERYWHERE, *COMMANDS, "cli", "api"}
 
 
 def test_models_import_no_config_and_search_imports_no_model():

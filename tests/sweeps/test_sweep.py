@@ -314,7 +314,7 @@ def test_a_sweep_evaluates_again_where_another_number_of_checkpoints_is_averaged
 
 def test_a_sweep_keeps_the_result_of_each_split(load, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "command", commands := Commands())
-    monkeypatch.setattr(sweep.task_corpus, "SPLITS", ("train", "valid", "test"))
+    monkeypatch.setattr(sweep.tasks, "SPLITS", ("train", "valid", "test"))
     for split in ("test", "valid", "test"):
         assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **{**OPTIONS, "split": split}) == []
     assert [module for module, _ in commands.calls] == ["memattn.train", "memattn.eval"] * 2

@@ -15,7 +15,7 @@ from helpers.worker_pair import WorkerPair
 
 from memattn import config as configs
 from memattn import files, xla
-from memattn.data import task_corpus
+from memattn.data import tasks
 from memattn.data.batches import TrainingBatches
 from memattn.errors import DataError
 from memattn.evaluation.metrics import METRICS, Score
@@ -146,7 +146,7 @@ def with_disks(rank, strategy, config, run_dir, replacement, overrides, run_is_s
     """
     with inside(f"{run_dir}-disk-{rank}"):
         loaded = configs.load(config, ["data.folder=data", *overrides])
-        task_corpus.prepare(loaded.data.generated, "data")
+        tasks.prepare(loaded.data.generated, "data")
         if rank == replacement[0]:
             _, name, content = replacement
             files.write(os.path.join("data", name), content.encode("latin-1"))

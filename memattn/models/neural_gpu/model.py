@@ -68,7 +68,7 @@ class NeuralGPU(tf.keras.Model):
       width: w.
       cell: "cgru", "residual" or "dngpu", see `memattn.models.neural_gpu.cells`.
       dropout: rate in the cells.
-      memory_intercept, memory_slope: line that predicts n from a source's length (`TrainingBatches.memory_line`); None
+      memory_intercept, memory_slope: regression of n on a source's length (`TrainingBatches.length_regression`); None
         if it is not known.
     """
 
