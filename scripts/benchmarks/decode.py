@@ -89,7 +89,8 @@ def main() -> int:
 
 def run() -> None:
     """Defines the flags, then runs `main`."""
-    race.define_flags(output="runs/results/speed/decode", systems=systems.DECODED)
+    race.define_flags(systems=systems.DECODED)
+    tables.define_output("decode")
     race.define_sizes("20,50,100,200")
     flags.DEFINE_integer(
         "examples", 128, "Sources; their lengths are uniform on 0..L unless --source_length is given.", lower_bound=1

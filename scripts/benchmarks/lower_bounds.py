@@ -1,29 +1,14 @@
-"""Computes lower bounds on multiply-adds and memory of decoding and training, from the algebra alone."""
+"""Computes lower bounds on the multiply-adds of decoding from the algebra alone, and measures their rate."""
 
-import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
 
-from memattn.config import Config, NeuralGPUConfig, Seq2SeqConfig
 from memattn.errors import ConfigError
-from memattn.models.neural_gpu.cells import CELLS
-from memattn.models.neural_gpu.model import KINDS
-
-# Cell -> (number of gates and candidate, numbers per unit that are kept for the gradients). Kept are the gates, the
-# candidate and h; by an LSTM also c and tanh(c), by a GRU also the reset gate times the previous h.
-_CELLS = {"lstm": (4, 7), "gru": (3, 5), "rnnsearch": (3, 5)}
-
-
-class Update(NamedTuple):
-    """Lower bounds on one training step, which sums the gradients of `accumulate` batches."""
-
-    multiply_adds: float
-    bytes: float
 
 
 class _Mechanism(NamedTuple):
@@ -38,13 +23,6 @@ class _Mechanism(NamedTuple):
     rows: np.ndarray
     per_source: np.ndarray
     per_step: np.ndarray
-
-
-class _Token(NamedTuple):
-    """Costs of a token in a forward pass: multiply-adds, and numbers that are kept for the gradients."""
-
-    multiply_adds: float
-    kept: float
 
 
 def decoding(
@@ -118,101 +96,6 @@ def _mechanisms(attention: Mapping[str, Any], length: np.ndarray, units: int, wi
         "mocha": _Mechanism(length, 2 * keys, 2 * additive),
         "matcha": _Mechanism(length, 2 * keys, 2 * additive),
     }
-
-
-def training(config: Config, *, vocabulary: int, source_length: float, target_length: float, parameters: int) -> Update:
-    """Counts a training step on sentences of these mean lengths: the forward pass, and twice as much for the gradients.
-
-    Padding is not counted. An unknown mechanism counts as dot-product attention. Memory holds the weights, their
-    gradients and Adam's two moments, and the tensors that the gradients are computed from: inputs, gates and outputs of
-    the cells, scores, contexts, logits; all in float32.
-    """
-    sentences: float = config.training.batch_size
-    if config.training.batch_type == "tokens":
-        sentences /= max(source_length, target_length)
-    source, target = _COSTS[type(config.model)](config.model, vocabulary, source_length, target_length)
-    multiply_adds = sentences * (source_length * source.multiply_adds + target_length * target.multiply_adds)
-    kept = sentences * (source_length * source.kept + target_length * target.kept)
-    return Update(3 * config.training.accumulate * float(multiply_adds), 4 * (4 * parameters + float(kept)))
-
-
-def _seq2seq(
-    model: Seq2SeqConfig, vocabulary: int, source_length: float, target_length: float
-) -> tuple[_Token, _Token]:
-    """Returns the costs of a token of the source, and of a token of the target.
-
-    A vector of the source counts as an embedding, `embedding_size` wide.
-    """
-    del target_length
-    attention = model.attention
-    layers, units, embedding = model.layers, model.units, model.embedding_size
-    width = 2 * model.units_of_encoder
-    context = {"none": 0, "linear": attention.get("projection") or width}.get(attention["name"], width)
-    fed = context if model.input_feeding else 0
-    decoder_gates, decoder_kept = _CELLS[model.decoder]
-    features, mixed = (units, units + context) if model.mix else (units + context, 0)
-    if model.decoder == "rnnsearch":  # a maxout layer, which reads the embedding too
-        features, mixed = units // 2, embedding + units + context
-    encoder, share = _active_encoder(model, source_length) if model.encoder == "cgru" else _recurrent_encoder(model)
-    kept_source = embedding + encoder.kept + share * attention.get("num_slots", 0)
-    mechanisms = _mechanisms(attention, np.array(share * source_length), units, width)
-    rows, per_source, per_step = map(float, mechanisms.get(attention["name"], mechanisms["luong_dot"]))
-    decoder_cells = (embedding + fed + (2 * layers - 1) * units) * decoder_gates * units
-    target = decoder_cells + mixed * units + features * vocabulary + per_step + rows * context
-    kept_target = layers * decoder_kept * units + embedding + fed + context + units + 2 * rows + 2 * vocabulary
-    if attention["name"] == "bahdanau":
-        kept_target += rows * units
-    return _Token(encoder.multiply_adds + per_source / source_length, kept_source), _Token(target, kept_target)
-
-
-def _recurrent_encoder(model: Seq2SeqConfig) -> tuple[_Token, float]:
-    """Returns the costs of a recurrent encoder for a token of the source, and its number of states for each."""
-    gates, kept_by_cell = _CELLS[model.encoder]
-    units = model.units_of_encoder
-    multiply_adds, kept = 0.0, 0.0
-    share, inputs = 1.0, model.embedding_size  # number of inputs of a layer for each token, and their width
-    for _, factor in itertools.zip_longest(range(model.layers_of_encoder), model.encoder_reduce, fillvalue=1):
-        multiply_adds += share * 2 * (inputs + units) * gates * units
-        kept += share * 2 * kept_by_cell * units
-        share, inputs = share / factor, factor * units
-    return _Token(multiply_adds, kept), share
-
-
-def _active_encoder(model: Seq2SeqConfig, source_length: float) -> tuple[_Token, float]:
-    """Returns the costs of an encoder of active memory for a token of the source, and its number of states for each."""
-    maps = 2 * model.units_of_encoder
-    step = _active_step(model.encoder, source_length * model.layers_of_encoder, 1, maps)
-    return _Token(model.embedding_size * maps + step.multiply_adds, maps + step.kept), 1.0
-
-
-def _active_memory(
-    model: NeuralGPUConfig, vocabulary: int, source_length: float, target_length: float
-) -> tuple[_Token, _Token]:
-    """Returns the costs of a token of the source, and of a token of the target.
-
-    The n steps of `encode` count as costs of the source.
-    """
-    kind = KINDS[model.kind]
-    positions = max(source_length, target_length)
-    step = _active_step(model.cell, positions * model.layers, model.width, model.units)
-    features = kind.num_features * model.units
-    steps = positions / source_length
-    source = _Token(steps * step.multiply_adds, model.units + steps * step.kept)
-    target = _Token(
-        features * vocabulary + kind.has_decoder_cells * step.multiply_adds,
-        features + 2 * vocabulary + kind.has_decoder_cells * step.kept,
-    )
-    return source, target
-
-
-def _active_step(cell: str, positions: float, width: int, maps: int) -> _Token:
-    """Returns the costs of a step of active memory; `positions` is their number times that of the layers."""
-    parts, cells = CELLS[cell].parts, positions * width
-    kernel = 3 * (3 if width > 1 else 1) * maps**2
-    return _Token(cells * parts * kernel, cells * maps * (2 * parts + 1 if parts > 1 else 1))
-
-
-_COSTS: dict[type, Callable[..., tuple[_Token, _Token]]] = {Seq2SeqConfig: _seq2seq, NeuralGPUConfig: _active_memory}
 
 
 def multiply_adds_per_second(rows: int, inner: int, columns: int) -> float:

@@ -15,6 +15,7 @@ from typing import IO, Any, cast
 
 import numpy as np
 from absl import flags
+from studies import standalone
 from tqdm import tqdm
 
 from benchmarks.peers import worker
@@ -68,22 +69,12 @@ class Measured:
 
 def define_sizes(lengths: str) -> None:
     """Defines the flags of benchmarks whose sizes the user chooses."""
-    define_numbers("lengths", lengths, "Lengths L in tokens, separated by commas.")
+    standalone.define_numbers("lengths", lengths, "Lengths L in tokens, separated by commas.")
     flags.DEFINE_integer("units", 256, "Units per layer and direction; also the embedding size.", lower_bound=1)
     flags.DEFINE_integer("vocabulary", 24, "Number of ids, including four special ones.", lower_bound=5)
 
 
-def define_numbers(name: str, numbers: str, meaning: str) -> None:
-    """Defines a flag for positive integers, separated by commas."""
-    flags.DEFINE_list(name, numbers.split(","), meaning)
-    flags.register_validator(
-        name,
-        lambda values: bool(values) and all(value.isdecimal() and int(value) for value in values),
-        "positive integers, separated by commas",
-    )
-
-
-def define_flags(*, output: str | None, systems: list[str], known: list[str] | None = None) -> None:
+def define_flags(*, systems: list[str], known: list[str] | None = None) -> None:
     """Defines the flags that all benchmarks share.
 
     Of the `known` systems, by default all, `systems` are timed if the command line names none.
@@ -95,33 +86,15 @@ def define_flags(*, output: str | None, systems: list[str], known: list[str] | N
     flags.DEFINE_integer("repeats", 5, "Runs per system, in turns.", lower_bound=1)
     flags.DEFINE_string("environments", "build/peers", "Folder made by scripts/benchmarks/peers/setup.sh.")
     flags.DEFINE_string("logs", "build/logs", "Folder of the systems' output.")
-    flags.DEFINE_string("output", output, "Path of the results, without file extension.")
 
 
 def decoding_work(
-    options: flags.FlagValues,
-    *,
-    length: int,
-    source_lengths: int | str,
-    examples: int,
-    batch: int,
-    beam: int,
-    as_source: bool = False,
-    units: int | None = None,
-    vocabulary: int | None = None,
+    options: flags.FlagValues, *, length: int, source_lengths: int | str, examples: int, batch: int, beam: int
 ) -> dict[str, Any]:
-    """Returns the work of a worker that decodes; see `peers/worker.py`. `options` have the sizes that are not given."""
-    return {
-        "task": "decode",
-        "length": length,
-        "source_lengths": source_lengths,
-        "as_source": as_source,
-        "examples": examples,
-        "batch": batch,
-        "beam": beam,
-        "units": units or options.units,
-        "vocabulary": vocabulary or options.vocabulary,
-    }
+    """Returns the work of a worker that decodes, see `peers/worker.py`; `options` have the size of the model."""
+    work = {"task": "decode", "length": length, "source_lengths": source_lengths, "as_source": False}
+    work |= {"examples": examples, "batch": batch, "beam": beam}
+    return {**work, "units": options.units, "vocabulary": options.vocabulary}
 
 
 def check(all_runners: Iterable[Mapping[str, tuple[str, Mapping[str, Any]]]]) -> None:

@@ -65,8 +65,7 @@ def main(*run_dirs: str) -> int:
     title = f"Decode time of the {options.split} split, trained runs in turns, median of {options.repeats}"
     facts = {"title": title, **provenance.conditions()}
     facts |= {"repeats": options.repeats, "load_average": os.getloadavg()[0]}
-    files.write_csv(f"{options.output}.csv", rows)
-    tables.write_conditions(options.output, facts)
+    tables.store(options, rows, facts)
     print(f"\n{title}\n\n{formatting.markdown(rows)}")
     return 0
 
@@ -85,5 +84,5 @@ def run() -> None:
     flags.DEFINE_string("split", "valid", "Split of the prepared corpus of each run.")
     flags.DEFINE_multi_string("set", [], "Overrides of decoding keys for all runs, such as decoding.beam_size=1.")
     flags.DEFINE_integer("repeats", 10, "Timed decodings of each run.", lower_bound=1)
-    flags.DEFINE_string("output", "runs/results/speed/trained", "Path of the table, without file extension.")
+    tables.define_output("trained")
     cli.run(main, positional=True, tensorflow=True)

@@ -18,7 +18,7 @@ from memattn.search.searcher import Searcher, decode, warm_up
 from memattn.sweeps.results import Run
 from studies import plots
 from studies.output import Output
-from studies.runs import groups, model_words, num_slots, text_name
+from studies.runs import count, groups, model_words, num_slots, scores, summary, text_name
 
 _BASELINE = "Bahdanau"
 _TIMED = {32: 500, 1: 50}  # sources that are searched at once: greatest number of test sources that are decoded
@@ -38,7 +38,7 @@ class _Model(NamedTuple):
 
     @property
     def bleu(self) -> list[float]:
-        return [run.result.scores["sacrebleu"] for run in self.seeds]
+        return scores(self.seeds, "sacrebleu")
 
     @property
     def attention(self) -> Mapping[str, Any]:
@@ -55,15 +55,13 @@ def long_texts(output: Output, runs: list[Run]) -> None:
     models.sort(key=lambda model: model.words)
     rows = []
     for model in models:
-        scores = [run.result.scores for run in model.seeds]
         row = {
             "text": model.text,
             "source words": model.words,
             "model": model.name,
-            "seeds": len(model.seeds),
-            "BLEU": f"{statistics.mean(model.bleu):.2f}",
-            "min-max": formatting.extent(model.bleu, ".2f"),
-            "chrF": f"{statistics.mean(score['chrf'] for score in scores):.2f}",
+            **count(model.seeds),
+            **summary("BLEU", model.bleu),
+            "chrF": f"{statistics.mean(scores(model.seeds, 'chrf')):.2f}",
         }
         for size, speed_up in _speed_ups(model, models).items():
             times = model.seconds[size]

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from benchmarks import lower_bounds, parts, race, systems, tables
 from benchmarks.peers import worker
 from helpers.repository import ROOT
 
+from memattn import reading
 from memattn.errors import ConfigError
 
 pytestmark = pytest.mark.slow
@@ -105,21 +105,6 @@ def test_the_lower_bound_without_input_feeding_reads_contexts_once():
     assert lower_bounds.decoding(attention, input_feeding=False, **sizes) == with_input_feeding - 480 + 96
 
 
-def test_the_rate_is_that_of_the_fastest_matrix_products(monkeypatch):
-    products, multiply = [], tf.matmul
-
-    def recorded_matmul(left, right):
-        products.append((tuple(left.shape), tuple(right.shape)))
-        return multiply(left, right)
-
-    ticks = iter([0.0, 0.1, 0.2, 0.7, 0.8, 0.81, 0.86, 1.2])  # the products are timed twice, as 0.5 and 0.05 seconds
-    monkeypatch.setattr(lower_bounds.tf, "matmul", recorded_matmul)
-    monkeypatch.setattr(lower_bounds.time, "perf_counter", lambda: next(ticks))
-    rate = lower_bounds.multiply_adds_per_second(8, 4, 2)
-    assert products == [((8, 4), (4, 2))] * 20
-    assert rate == pytest.approx(20 * 8 * 4 * 2 / 0.05)
-
-
 def test_the_rate_is_measured_with_the_threads_of_the_systems(monkeypatch, tmp_path):
     commands = []
 
@@ -136,20 +121,6 @@ def test_the_rate_is_measured_with_the_threads_of_the_systems(monkeypatch, tmp_p
     work = json.loads(work)
     assert [work[key] for key in ("rows", "inner", "columns", "threads")] == [8, 4, 2, 1]
     assert environment["CUDA_VISIBLE_DEVICES"] == ""
-
-
-def test_threads_default_to_the_cores_that_the_process_may_use(monkeypatch):
-    defaults = {}
-
-    class Flags:
-        def __getattr__(self, _):
-            return lambda name, default, *_, **__: defaults.update({name: default})
-
-    monkeypatch.setattr(race, "flags", Flags())
-    monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
-    race.define_flags(output="out", systems=[], known=[])
-    assert defaults["threads"] == 2
 
 
 def test_a_worker_warms_up_by_decoding_all_of_its_work():
@@ -181,17 +152,28 @@ def conditions_of(table):
     return json.loads((table.parent / "conditions.json").read_text("utf-8"))[table.name]
 
 
-def test_conditions_stand_beside_those_of_other_tables(tmp_path):
-    for name, repeats in (("decode", 5), ("train", 3), ("decode", 7)):
-        tables.write_conditions(str(tmp_path / name), {"repeats": repeats})
-    assert [conditions_of(tmp_path / name)["repeats"] for name in ("decode", "train")] == [7, 3]
+def test_a_table_of_several_measurements_replaces_the_rows_of_one(tmp_path):
+    options = SimpleNamespace(output=str(tmp_path / "decode"), measurement=None)
+    for options.measurement, device, rows in (
+        ("first", "CPU", [{"L": 5, "seconds": 1.0}]),
+        ("second", "GPU", [{"L": 5, "seconds": 2.0, "fold s": 3}]),
+        ("first", "CPU", [{"L": 5, "seconds": 4.0}, {"L": 9, "seconds": 5.0}]),
+    ):
+        tables.store(options, rows, {"device": device, "repeats": len(rows)})
+    path = str(tmp_path / "decode.csv")
+    assert [row["device"] for row in reading.csv_file(path)] == ["GPU", "CPU", "CPU"]
+    assert tables.measured_rows(path, "second") == [{"L": "5", "seconds": "2.0", "fold s": "3"}]
+    assert tables.measured_rows(path, "first") == [{"L": "5", "seconds": "4.0"}, {"L": "9", "seconds": "5.0"}]
+    assert [conditions_of(tmp_path / name)["repeats"] for name in ("first", "second")] == [2, 1]
 
 
 def test_the_caption_mentions_batches_at_once_and_times_of_several_lengths_are_drawn(tmp_path, capsys):
     def caption(batches, *lengths):
         measured = race.Measured([1.0], 0.0, 100, {}, "XLA", fold_seconds=0.0125, batches_at_once=batches)
         name = "memattn: no attention"
-        options = SimpleNamespace(output=str(tmp_path / "times"), repeats=1, threads=2, systems=[name])
+        options = SimpleNamespace(
+            output=str(tmp_path / "times"), measurement=None, repeats=1, threads=2, systems=[name]
+        )
         rows = [tables.row(name, length, measured, {name: measured}) for length in lengths]
         tables.write(rows, options, title="T", units=8, vocabulary=9)
         assert "batches at once" not in capsys.readouterr().out
@@ -203,17 +185,6 @@ def test_the_caption_mentions_batches_at_once_and_times_of_several_lengths_are_d
     assert (tmp_path / "times.png").exists()
     with open(tmp_path / "times.csv", encoding="utf-8") as file:
         assert next(csv.DictReader(file))["fold s (apart)"] == "0.013"
-
-
-def test_the_caption_says_that_a_transformer_has_other_layers(tmp_path):
-    name = "CTranslate2: Transformer, int8"
-    measured = race.Measured([1.0], 0.0, 100, {}, "")
-    options = SimpleNamespace(output=str(tmp_path / "times"), repeats=1, threads=2, systems=[name])
-    rows = [tables.row(name, length, measured, {name: measured}) for length in (5, 6)]
-    tables.write(rows, options, title="T", units=8, vocabulary=9)
-    caption = conditions_of(tmp_path / "times")["title"]
-    assert caption.startswith("T: two layers (the Transformer: three of encoder and of decoder) of 8 units")
-    assert (tmp_path / "times.png").exists()
 
 
 # CTranslate2 as far as its worker needs it: it takes any weights, and replies with what a test says.

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from helpers.studies import made_up, reproduce_tiny, rows_of
 from studies import runner
-from studies.britz2017 import directions, future_work
+from studies.britz2017 import future_work
 from studies.output import Output
 
 from memattn.data.sentences import Sentences
@@ -118,7 +118,7 @@ def test_the_fewest_slots_stand_beside_the_predicted_slots(tmp_path, monkeypatch
     for row in rows_of(output):
         assert row["fewest slots"] == "8"
         tolerance = float(row["residual variance (tolerance)"])
-        predicted = directions.slots_for(np.linspace(1, 0, 9).clip(1e-9), tolerance)
+        predicted = future_work.slots_for(np.linspace(1, 0, 9).clip(1e-9), tolerance)
         assert row["predicted"] == str(predicted)
         assert row["error, factor"] == f"{max(predicted / 8, 8 / predicted):.1f}" == "1.0"
 

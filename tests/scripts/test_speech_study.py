@@ -11,9 +11,8 @@ import pytest
 import tensorflow as tf
 from helpers.studies import made_up, rows_of, run_in_forks, write_study
 from matplotlib import image
-from studies import estimates, runner
+from studies import estimates, runner, speech
 from studies.output import Output
-from studies.raffel2017 import speech
 
 from memattn.files import write_csv
 
