@@ -3,6 +3,7 @@
 import json
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -73,35 +74,21 @@ def test_a_constant_is_right_as_often_as_published():
     assert adding_problem.published("multiplication", "memory K=8 softmax/softmax", "1000") == ""
 
 
-class _FakeModel:
-    """Model whose shares of right test sequences are given, one for each epoch."""
-
-    stop_training = False
-
-    def __init__(self, shares):
-        self.shares = iter(shares)
-
-    def evaluate(self, *_, **__):
-        return {"right": next(self.shares)}
-
-
-def _after_epochs(validation, test):
+@pytest.mark.parametrize(
+    ("validation", "test", "expected"),
+    [
+        ([0.5, 0.9, 0.9, 0.7], [0.6, 0.8, 0.75, 0.95], (0.75, 0.9, 4, False)),  # the last of the best
+        ([0.9, 0.8], [0.6, 1.0], (1.0, 0.8, 2, True)),  # all are right
+    ],
+)
+def test_validation_sequences_choose_the_epoch_whose_test_share_is_reported(validation, test, expected):
+    shares = iter(test)
+    model = SimpleNamespace(stop_training=False, evaluate=lambda *_, **__: {"right": next(shares)})
     callback = adding_problem.EpochTest(None, minutes=60)
-    callback.set_model(_FakeModel(test))
+    callback.set_model(model)
     for epoch, share in enumerate(validation):
         callback.on_epoch_end(epoch, {"loss": 0.1, "val_right": share})
-    return callback
-
-
-def test_validation_sequences_choose_the_epoch_whose_test_share_is_reported():
-    callback = _after_epochs(validation=[0.5, 0.9, 0.9, 0.7], test=[0.6, 0.8, 0.75, 0.95])
-    assert (callback.right, callback.validation_right, callback.epochs) == (0.75, 0.9, 4)
-    assert not callback.model.stop_training
-
-
-def test_training_ends_when_all_test_sequences_are_right():
-    callback = _after_epochs(validation=[0.9, 0.8], test=[0.6, 1.0])
-    assert (callback.right, callback.epochs, callback.model.stop_training) == (1.0, 2, True)
+    assert (callback.right, callback.validation_right, callback.epochs, model.stop_training) == expected
 
 
 @pytest.mark.long
@@ -113,19 +100,6 @@ def test_a_model_of_the_adding_problem_learns(name, monkeypatch):
     assert cell["right"] > 0.25
     assert cell["epochs"] == 6 or cell["right"] == 1
     assert cell["model"] == name
-
-
-def test_the_seed_sets_the_weights_of_the_adding_problem():
-    kernels = []
-    for seed in (1, 1, 2):
-        tf.keras.utils.set_random_seed(seed)
-        model = adding_problem.make_model("feed-forward attention")
-        kernels.append([weight.numpy() for weight in model.weights if len(weight.shape) == 2])
-    for kernel, with_same_seed, with_second_seed in zip(*kernels, strict=True):
-        np.testing.assert_array_equal(kernel, with_same_seed)
-        assert np.abs(kernel - with_second_seed).max() > 1e-3
-    _, attention_kernel, _, output_kernel = kernels[0]
-    assert np.abs(attention_kernel - output_kernel).max() > 1e-3  # both [100, 1], but not of the same random numbers
 
 
 def test_feed_forward_attention_is_the_papers_equation():

@@ -105,24 +105,6 @@ def test_the_lower_bound_without_input_feeding_reads_contexts_once():
     assert lower_bounds.decoding(attention, input_feeding=False, **sizes) == with_input_feeding - 480 + 96
 
 
-def test_the_rate_is_measured_with_the_threads_of_the_systems(monkeypatch, tmp_path):
-    commands = []
-
-    def start_fake_worker(command, **options):
-        commands.append((command, options["env"]))
-        reply = "print('{\"multiply_adds_per_second\": 5.0}')"
-        return subprocess.Popen([sys.executable, "-c", reply], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    options = SimpleNamespace(logs=str(tmp_path), device="cpu", threads=1, jit_compile="auto")
-    monkeypatch.setattr(race, "subprocess", SimpleNamespace(Popen=start_fake_worker, PIPE=subprocess.PIPE))
-    assert race.multiply_adds_per_second(8, 4, 2, options) == 5.0
-    ((python, path, work), environment) = commands[0]
-    assert (python, os.path.basename(path)) == (sys.executable, "products.py")
-    work = json.loads(work)
-    assert [work[key] for key in ("rows", "inner", "columns", "threads")] == [8, 4, 2, 1]
-    assert environment["CUDA_VISIBLE_DEVICES"] == ""
-
-
 def test_a_worker_warms_up_by_decoding_all_of_its_work():
     code = (
         "import worker\n"
@@ -185,62 +167,6 @@ def test_the_caption_mentions_batches_at_once_and_times_of_several_lengths_are_d
     assert (tmp_path / "times.png").exists()
     with open(tmp_path / "times.csv", encoding="utf-8") as file:
         assert next(csv.DictReader(file))["fold s (apart)"] == "0.013"
-
-
-# CTranslate2 as far as its worker needs it: it takes any weights, and replies with what a test says.
-CTRANSLATE2 = """
-from types import SimpleNamespace
-__version__ = "4"
-class Translator:
-    def __init__(self, folder, compute_type, inter_threads, intra_threads):
-        assert (compute_type, inter_threads, intra_threads) == ("int8_float32", 2, 1)
-        self.compute_type = compute_type
-    def translate_batch(self, sources, *, max_batch_size, num_hypotheses, **options):
-        assert max_batch_size == {3: 2, 1: 1}[len(sources)]
-        lengths = {"min_decoding_length": 9, "max_decoding_length": 9, "max_input_length": 0}
-        assert options == {"beam_size": 2, **lengths}, options
-        assert all(1 <= len(source) <= 9 and set(source) <= {f"w{i}" for i in range(5)} for source in sources)
-        return [SimpleNamespace(hypotheses=HYPOTHESES[:num_hypotheses])] * len(sources)
-"""
-NINE, OTHER_NINE = ["w0"] * 9, ["w1"] * 9
-
-
-@pytest.mark.parametrize(
-    ("hypotheses", "error"),
-    [
-        ([NINE, OTHER_NINE], None),
-        ([NINE, NINE], "the search does not keep 2 different hypotheses"),
-        ([NINE], "the search does not keep 2 different hypotheses"),
-        ([NINE[:8], OTHER_NINE[:8]], "not all 9 tokens long"),
-        ([["</s>"] * 9, NINE], "not all 9 tokens long"),
-    ],
-)
-def test_ctranslate2_searches_with_the_beam_and_the_lengths_of_the_work(hypotheses, error, tmp_path):
-    modules = {
-        "__init__": CTRANSLATE2 + f"HYPOTHESES = {hypotheses}\n",
-        "specs/__init__": "from unittest.mock import MagicMock\nTransformerSpec = MagicMock()\n",
-        "specs/common_spec": "LayerNormSpec = LinearSpec = object\n",
-    }
-    for name, code in modules.items():
-        path = tmp_path / "ctranslate2" / f"{name}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(code, "utf-8")
-    result = subprocess.run(
-        [sys.executable, "ct2.py", json.dumps({**WORK, "beam": 2, "threads": 2, "precision": "int8"})],
-        cwd=race.WORKERS,
-        env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONSAFEPATH": ""},
-        input="run\n",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if error:
-        assert result.returncode == 1
-        assert result.stderr.splitlines()[-1].endswith(error)
-    else:
-        ready, reply = map(json.loads, result.stdout.splitlines())
-        assert "batch 3, int8_float32" in ready["notes"]
-        assert reply["seconds"] > 0
 
 
 @pytest.fixture
