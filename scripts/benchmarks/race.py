@@ -10,7 +10,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import IO, Any, cast
 
 import numpy as np
@@ -97,11 +97,19 @@ def decoding_work(
     return {**work, "units": options.units, "vocabulary": options.vocabulary}
 
 
-def check(all_runners: Iterable[Mapping[str, tuple[str, Mapping[str, Any]]]]) -> None:
-    """Raises ConfigError if a system cannot select tokens from its work; see `race` for `runners`."""
-    for runners in all_runners:
-        for system, work in runners.values():
-            _check_selection(system, work)
+def check(runners: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
+    """Raises ConfigError if a system selects no more tokens than a batch's sources have, or the whole vocabulary.
+
+    See `race` for `runners`.
+    """
+    for name, work in runners.values():
+        selected, vocabulary = SYSTEMS[name].selected, work["vocabulary"]
+        source_tokens = worker.tokens_of_batch(worker.SimpleNamespace(**work)) if selected else 0
+        if selected and not source_tokens < selected < vocabulary:
+            raise ConfigError(
+                f"{name}: selects {selected:,} tokens; it needs a --vocabulary above that, not {vocabulary:,}, and "
+                f"batches of fewer source tokens, not {source_tokens:,}"
+            )
 
 
 def race(
@@ -112,7 +120,7 @@ def race(
     `warming_up` runners warm up at the same time, which lengthens `fold_seconds` if there are several. Raises RunError,
     and ConfigError as `check`.
     """
-    check([runners])
+    check(runners)
     for folder in (options.logs, os.path.dirname(options.output)):
         files.make_folder(folder)
     if options.device == "cpu":
@@ -215,19 +223,6 @@ def _busy_seconds() -> float:
     with open("/proc/stat", encoding="utf-8") as file:
         fields = [int(field) for field in file.readline().split()[1:9]]
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
-
-
-def _check_selection(name: str, work: Mapping[str, Any]) -> None:
-    """Raises ConfigError if a system selects no more tokens than a batch's sources have, or the whole vocabulary."""
-    selected, vocabulary = SYSTEMS[name].selected, work["vocabulary"]
-    if not selected:
-        return
-    source_tokens = worker.tokens_of_batch(worker.SimpleNamespace(**work))
-    if not source_tokens < selected < vocabulary:
-        raise ConfigError(
-            f"{name}: selects {selected:,} tokens; it needs a --vocabulary above that, not {vocabulary:,}, and batches "
-            f"of fewer source tokens, not {source_tokens:,}"
-        )
 
 
 def _log(name: str, options: flags.FlagValues) -> str:

@@ -27,7 +27,7 @@ LINKS = ((8, "NVLink 4", 450), (8, "PCIe 4.0 x16", 32), (64, "InfiniBand NDR, on
 def main() -> int:
     from studies.estimates import vocabulary_size
 
-    from memattn.runs import building, provenance
+    from memattn.runs import building
 
     options, rows = flags.FLAGS, []
     files.make_folder(os.path.dirname(options.output))
@@ -54,7 +54,7 @@ def main() -> int:
                     "step for 90% ms": f"{9 * milliseconds:.1f}",
                 }
             )
-    tables.store(options, rows, provenance.conditions())
+    tables.store(options, rows)
     print(formatting.markdown(rows))
     return 0
 

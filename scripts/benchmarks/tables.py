@@ -20,6 +20,7 @@ from benchmarks.systems import NONE, SYSTEMS, TRANSFORMERS
 from memattn import files, reading
 from memattn.evaluation import formatting
 from memattn.evaluation.plots import Line
+from memattn.runs import provenance
 
 _NAMES = ("measurement", "device")  # first columns of a table of several measurements
 _NUMBER = r"-?[\d.]+(?:e[+-]\d+)?"
@@ -66,22 +67,18 @@ def write(
     If there are several lengths, the picture shows the column `measure` against the length; both axes have the `scale`,
     "log" or "linear". `options` have the `units` and the `vocabulary` if they are not given.
     """
-    from memattn.runs import provenance
-
     keys = list(dict.fromkeys(key for row in rows for key in row if key not in ("notes", "batches at once")))
     table = [{key: row.get(key, "") for key in keys} for row in rows]
-    conditions = provenance.conditions()
     layers = "two layers"
     if TRANSFORMERS.keys() & set(options.systems):
         layers += " (the Transformer: three of encoder and of decoder)"
     units, vocabulary = units or options.units, vocabulary or options.vocabulary
-    size = f"{layers} of {units} units, vocabulary {vocabulary:,}, {conditions['device']}"
+    size = f"{layers} of {units} units, vocabulary {vocabulary:,}, {provenance.conditions()['device']}"
     caption = f"{title}: {size}, {options.threads} threads"
     if (at_once := max(row.get("batches at once", 1) for row in rows)) > 1:
         caption += f"; memattn decodes {'two' if at_once == 2 else at_once} batches at once"
-    facts = {"title": caption, **conditions, "repeats": options.repeats, "threads": options.threads}
-    facts |= {"load_average": os.getloadavg()[0], "systems": {row["system"]: row["notes"] for row in rows}}
-    store(options, table, facts)
+    notes = {row["system"]: row["notes"] for row in rows}
+    store(options, table, title=caption, repeats=options.repeats, threads=options.threads, systems=notes)
     if len({row["L"] for row in rows}) > 1:
         path = os.path.join(os.path.dirname(options.output), f"{_name(options)}.png")
         labels = {"title": f"{title}\n{size}", "x": "length L, in tokens", "y": measure}
@@ -96,20 +93,22 @@ def define_output(table: str) -> None:
     flags.DEFINE_string("measurement", None, meaning)
 
 
-def store(options: flags.FlagValues, rows: list[dict], facts: Mapping[str, Any]) -> None:
+def store(options: flags.FlagValues, rows: list[dict], **settings: Any) -> None:
     """Writes rows into the table at `options.output`, and their conditions into conditions.json, by their name.
 
-    The name is `options.measurement`, or else that of the table, which then has these rows alone.
+    The name is `options.measurement`, or else that of the table, which then has these rows alone. The conditions are
+    the settings, command, versions, machine and load.
     """
+    conditions = {**settings, **provenance.conditions(), "load_average": os.getloadavg()[0]}
     path = f"{options.output}.csv"
     if options.measurement:
         others = reading.csv_file(path) if os.path.exists(path) else []
-        names = {"measurement": options.measurement, "device": facts["device"]}
+        names = {"measurement": options.measurement, "device": conditions["device"]}
         rows = [row for row in others if row["measurement"] != options.measurement] + [names | row for row in rows]
     files.write_csv(path, rows)
     path = os.path.join(os.path.dirname(options.output), "conditions.json")
-    others_facts = reading.json_file(path) if os.path.exists(path) else {}
-    files.write(path, json.dumps({**others_facts, _name(options): facts}, indent=2) + "\n")
+    stored = reading.json_file(path) if os.path.exists(path) else {}
+    files.write(path, json.dumps({**stored, _name(options): conditions}, indent=2) + "\n")
 
 
 def _name(options: flags.FlagValues) -> str:

@@ -1,12 +1,11 @@
 """Compares the quality and the decode time of mechanisms on long texts."""
 
-import functools
 import os
 import statistics
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from benchmarks.trained import in_turns
+from benchmarks.trained import Decoder, decoder, in_turns
 
 from memattn.data.sentences import Sentences
 from memattn.data.text_files import read_lines
@@ -14,7 +13,6 @@ from memattn.evaluation import formatting, styles
 from memattn.evaluation.plots import Line
 from memattn.evaluation.test_set import read_split
 from memattn.runs.trained import load
-from memattn.search.searcher import Searcher, decode, warm_up
 from memattn.sweeps.results import Run
 from studies import plots
 from studies.output import Output
@@ -91,16 +89,14 @@ def _models(runs: list[Run]) -> list[_Model]:
     ]
 
 
-def _decoders(by_name: Mapping[str, list[Run]], batch_size: int) -> dict[str, functools.partial]:
-    """Returns what decodes the test set with the first run of each name, warmed up."""
+def _decoders(by_name: Mapping[str, list[Run]], batch_size: int) -> dict[str, Decoder]:
+    """Returns what decodes the test set with the first run of each name."""
     decoders = {}
     for name, (run, *_) in by_name.items():
         trained = load([run.folder], [f"decoding.batch_size={batch_size}"], None)
         every = read_split(trained, run.result.split).source
         source = Sentences.from_ids([every[i].tolist() for i in range(min(len(every), _TIMED[batch_size]))])
-        searcher, num_buckets = Searcher(trained.model, trained.config.decoding), trained.config.data.num_buckets
-        warm_up(searcher, source, num_buckets)
-        decoders[name] = functools.partial(decode, searcher, source, trained.vocabulary, num_buckets)
+        decoders[name] = decoder(trained, source)
     return decoders
 
 

@@ -10,15 +10,15 @@ from benchmarks.tokens import MEASURE
 from memattn import files, reading
 from memattn.config import Config, TrainingConfig
 from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation import plots, styles
-from memattn.evaluation.alignment import Alignment, align
+from memattn.evaluation import styles
+from memattn.evaluation.alignment import align
 from memattn.evaluation.result import Result
 from memattn.evaluation.test_set import read_split
 from memattn.models.interface import AligningModel
 from memattn.runs.trained import load
 from memattn.sweeps import tables
 from memattn.sweeps.results import Run
-from studies import plots as study_plots
+from studies import plots
 from studies.output import Output, at_least_one
 from studies.runs import count, groups, scores, summary
 
@@ -142,7 +142,7 @@ def _draw_curves(output: Output, runs_by_label: Mapping[str, list[Run]]) -> None
         ]
     files.write_csv(output.path("learning_curves.csv"), rows)
     title = f"Speech recognition{output.label}"
-    output.pictures("learning_curves", lambda path: study_plots.error_rates(path, lines, title))
+    output.pictures("learning_curves", lambda path: plots.error_rates(path, lines, title))
 
 
 def _draw_attention(output: Output, runs_by_label: Mapping[str, list[Run]]) -> None:
@@ -162,11 +162,7 @@ def _draw_attention(output: Output, runs_by_label: Mapping[str, list[Run]]) -> N
         aligned = align(model, trained.vocabulary, test_set.source, index, reference)
         weights[label] = aligned.weights
         if len(aligned.slot_weights):
-
-            def draw(path: str, aligned: Alignment = aligned, label: str = label) -> None:
-                plots.alignments(path, *aligned, title=f"{label}{output.label}")
-
-            output.pictures(styles.attention(run.config)["name"], draw)
+            output.alignments(styles.attention(run.config)["name"], aligned, label)
     title = f"Attention over the sound{output.label}"
     features, text = test_set.source[index], test_set.references[index]
-    output.pictures("attention", lambda path: study_plots.attention_over_sound(path, features, weights, text, title))
+    output.pictures("attention", lambda path: plots.attention_over_sound(path, features, weights, text, title))
