@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from absl import flags
 from benchmarks.tables import pivot, system_lines
@@ -61,8 +62,8 @@ def main() -> int:
 def _train(folder: str) -> dict[str, Run]:
     """Trains the models of the demo's config; returns the run of each model by its name in words. Raises RunError."""
     config = configs.load(str(CONFIG), [])
-    options = {"jobs": 2, "split": "valid", "average": None, "repeats": 1, "plots": 1, "strategy": "none"}
-    failed = run_sweep(config, folder, title="All results of the runs", **options)
+    options: dict[str, Any] = {"jobs": 2, "split": "valid", "average": None, "repeats": 1, "plots": 1}
+    failed = run_sweep(config, folder, title="All results of the runs", strategy="none", **options)
     if failed:
         raise RunError(f"failed: {', '.join(failed)}; their logs are in {folder}")
     files.write(os.path.join(folder, "conditions.json"), json.dumps(provenance.conditions(), indent=2) + "\n")

@@ -16,7 +16,7 @@ from absl import flags
 
 from benchmarks import tables
 from memattn import cli, files
-from memattn.data.sentences import Sentences
+from memattn.data.sentences import Sources
 from memattn.errors import ConfigError
 from memattn.evaluation import formatting
 
@@ -66,7 +66,7 @@ def main(*run_dirs: str) -> int:
     return 0
 
 
-def decoder(trained: Any, source: Sentences) -> Decoder:
+def decoder(trained: Any, source: Sources) -> Decoder:
     """Returns a function that decodes sources as the config of a `Trained` says, warmed up."""
     from memattn.search.searcher import Searcher, decode, warm_up
 
