@@ -39,7 +39,8 @@ def main() -> int:
         same = [cell for cell in cells if settings.items() <= cell.items()]
         if not any(map(_is_finished, same)):
             print(f"{task}, length {length}, {model}", flush=True)
-            cell = adding_problem.train(**settings, minutes=options.minutes, epochs=options.epochs)
+            limits = {"minutes": options.minutes, "epochs": options.epochs}
+            cell = adding_problem.train(task, length, model, learning_rate=rate, seed=options.seed, **limits)
             cells = [cell for cell in cells if cell not in same] + [{**cell, **provenance.conditions()}]
         _write(cells)
     return 0
