@@ -12,6 +12,8 @@ import tensorflow as tf
 from memattn import files
 from memattn.errors import RunError
 from memattn.evaluation import formatting, styles
+from memattn.evaluation import plots as evaluation_plots
+from memattn.evaluation.alignment import Alignment
 from memattn.sweeps import tables
 from memattn.sweeps.results import Run
 from studies import names, plots
@@ -80,6 +82,10 @@ class Output(NamedTuple):
             ]
         files.write_csv(self.path(f"{name}.csv"), rows)
         self.pictures(name, lambda path: plots.learning_curves(path, curves, f"{title}{self.label}"))
+
+    def alignments(self, name: str, aligned: Alignment, title: str) -> None:
+        """Draws attention weights over source and target."""
+        self.pictures(name, lambda path: evaluation_plots.alignments(path, *aligned, title=f"{title}{self.label}"))
 
     def pictures(self, name: str, draw: Callable[[str], None]) -> None:
         """Calls `draw(path)` for a PNG, which web pages show, and for an SVG, which papers include."""

@@ -1,13 +1,13 @@
-"""Names, groups and judges finished runs, for the tables of all studies."""
+"""Names, groups and sums up finished runs, for the tables of all studies."""
 
 import os
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from memattn.config import CopyConfig, TaskConfig
 from memattn.errors import RunError
-from memattn.evaluation import styles
+from memattn.evaluation import formatting, styles
 from memattn.sweeps.results import Run
 from studies import names
 
@@ -99,6 +99,40 @@ def groups(runs: list[Run], *keys: Callable[[Run], Any]) -> dict[Any, list[Run]]
         values = tuple(key(run) for key in keys)
         grouped.setdefault(values if len(keys) > 1 else values[0], []).append(run)
     return grouped
+
+
+def rows_by(
+    runs: list[Run], keys: Mapping[str, Callable[[Run], Any]], *columns: Callable[[list[Run]], Mapping[str, Any]]
+) -> list[dict]:
+    """Returns a row for each group of runs that agree in all keys: the keys by their columns, then further columns."""
+    rows = []
+    for values, same in groups(runs, *keys.values()).items():
+        row = dict(zip(keys, values if len(keys) > 1 else [values], strict=True))
+        for columns_of in columns:
+            row |= columns_of(same)
+        rows.append(row)
+    return rows
+
+
+def scores(runs: list[Run], metric: str = "bleu") -> list[float]:
+    return [run.result.scores[metric] for run in runs]
+
+
+def summary(column: str, values: list[float], form: str = ".2f") -> dict[str, str]:
+    """Returns the mean of values under a column, and their range under "min-max"; both are empty without values."""
+    if not values:
+        return {column: "", "min-max": ""}
+    return {column: f"{statistics.mean(values):{form}}", "min-max": formatting.extent(values, form)}
+
+
+def count(runs: list[Run]) -> dict[str, Any]:
+    """Returns the number of runs, which differ in seed, as a column."""
+    return {"seeds": len(runs)}
+
+
+def test_bleu(runs: list[Run]) -> dict[str, str]:
+    """Returns columns of the mean and the range of BLEU on the test set."""
+    return summary("test BLEU", scores(runs))
 
 
 def best_scorings(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:

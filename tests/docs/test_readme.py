@@ -1,6 +1,5 @@
 """Code in the README and in docs/ runs as it is printed, and tables in them equal the committed results."""
 
-import csv
 import json
 import re
 
@@ -8,13 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import yaml
-from benchmarks.tables import pivot
+from benchmarks.tables import measured_rows, pivot
 from helpers.repository import ROOT
 from studies import stored
 from studies.britz2017 import printed
 
 import memattn
-from memattn import config
+from memattn import config, reading
 from memattn.evaluation.formatting import markdown
 from memattn.sweeps.expand import expand
 
@@ -71,7 +70,7 @@ def test_configs_of_the_guides_expand_to_as_many_runs_as_printed(tmp_path):
 )
 def test_scores_are_those_of_the_linked_files(name, lines):
     text = page(f"docs/{name}")
-    linked = set(re.findall(r"\(\.\./\.\./(results/\S+?\.csv)\)", text))
+    linked = set(re.findall(r"\(\.\./\.\./(results/\S+?\.csv)[) ]", text))
     known = re.findall(r"\d+\.\d+", "".join(map(page, [*linked, "scripts/studies/britz2017/printed.py"])))
     shown = re.findall(r"\d+\.\d\d+", "\n".join(re.findall(lines, text)))
     assert shown
@@ -90,13 +89,13 @@ def test_pages_quote_the_paper_on_all_pairs_of_languages():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", stored.RESULTS)
+@pytest.mark.parametrize("folder", stored.MADE)
 def test_tables_of_stored_runs_are_those_of_the_runs(folder, tmp_path):
-    stored.RESULTS[folder](str(tmp_path))
-    committed = {path.name for path in (ROOT / folder).glob("*.*") if path.suffix == ".csv"}
+    stored.make(folder, str(tmp_path))
+    committed = {path.name for path in (ROOT / "results" / folder).glob("*.csv")}
     assert "table.csv" in committed
     for name in committed:
-        assert (ROOT / folder / name).read_bytes() == (tmp_path / name).read_bytes(), name
+        assert (ROOT / "results" / folder / name).read_bytes() == (tmp_path / name).read_bytes(), name
 
 
 def test_a_run_folder_becomes_a_stored_run(tmp_path):
@@ -126,11 +125,13 @@ def test_every_shipped_config_loads_and_states_its_score_cost_and_command():
 def test_tables_in_pages_equal_the_committed_results(name):
     text = page(name)
     tables_in_page = re.findall(
-        r"<!-- (?:table|([^\n]*) by (\w+)(?: and (\w+))?): (\S+) -->\n(.*?)<!-- end of table -->", text, flags=re.DOTALL
+        r"<!-- (?:table|([^\n]*) by (\w+)(?: and (\w+))?): (\S+\.csv)(?:, (\w+))? -->\n(.*?)<!-- end of table -->",
+        text,
+        flags=re.DOTALL,
     )
-    for measure, index, column, path, table in tables_in_page:
-        with open(ROOT / path, encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
+    assert len(tables_in_page) == text.count("<!-- end of table -->")
+    for measure, index, column, path, measurement, table in tables_in_page:
+        rows = measured_rows(path, measurement) if measurement else reading.csv_file(path)
         assert table == markdown(pivot(rows, index, column or "system", measure) if measure else rows)
 
 

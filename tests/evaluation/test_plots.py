@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-from benchmarks import plots as benchmark_plots
+from benchmarks import tables as benchmark_tables
 from benchmarks.tables import ends
 from matplotlib import image
 from matplotlib import pyplot as plt
@@ -39,7 +39,7 @@ def assert_is_a_picture(path):
 def figure(monkeypatch):
     """figure() returns the figure that was saved last."""
     figures, save = [], plots.save
-    for module in (plots, benchmark_plots, study_plots):
+    for module in (plots, study_plots):
         monkeypatch.setattr(module, "save", lambda figure, path: figures.append(figure) or save(figure, path))
     return lambda: figures[-1]
 
@@ -236,7 +236,7 @@ def test_lines_of_times_are_labelled_at_their_ends(tmp_path, figure):
     ends = {"memory": 2.1, "none": 2.1, "bahdanau": 90.0}
     lines = [line(name, {20: (2.0, 1.9, 2.2), 2000: (end, end, end)}) for name, end in ends.items()]
     for scale, lowest in (("linear", 0), ("log", 1)):
-        benchmark_plots.times(str(tmp_path / "times.png"), lines, title="a step", x="tokens", y="seconds", scale=scale)
+        benchmark_tables.draw(str(tmp_path / "times.png"), lines, title="a step", x="tokens", y="seconds", scale=scale)
         assert_is_a_picture(tmp_path / "times.png")
         (axes,) = figure().axes
         heights = {text.get_text(): text.get_position()[1] for text in axes.texts}
@@ -252,7 +252,7 @@ def test_lines_of_times_are_labelled_at_their_ends(tmp_path, figure):
 
 def test_values_that_are_all_zero_are_drawn_from_zero_upwards(tmp_path, figure):
     labels = {"title": "t", "x": "x", "y": "y", "scale": "linear"}
-    benchmark_plots.times(str(tmp_path / "times.png"), [line("none", {1: (0, 0, 0), 2: (0, 0, 0)})], **labels)
+    benchmark_tables.draw(str(tmp_path / "times.png"), [line("none", {1: (0, 0, 0), 2: (0, 0, 0)})], **labels)
     assert figure().axes[0].get_ylim()[1] > 0
     study_plots.residuals(str(tmp_path / "residuals.png"), {"copy": np.zeros(4)}, {"copy": 1}, "t")
     assert figure().axes[0].get_ylim()[1] > 0
@@ -261,7 +261,7 @@ def test_values_that_are_all_zero_are_drawn_from_zero_upwards(tmp_path, figure):
 @pytest.mark.parametrize("number", [2, 14])
 def test_names_at_the_ends_of_lines_are_apart_and_not_above_the_axes(tmp_path, figure, number):
     lines = [line(f"system {i}", {1: (1, 1, 1), 2: (100 + i / 10,) * 3}) for i in range(number)]
-    benchmark_plots.times(str(tmp_path / "times.png"), lines, title="t", x="x", y="y", scale="linear")
+    benchmark_tables.draw(str(tmp_path / "times.png"), lines, title="t", x="x", y="y", scale="linear")
     heights = [text.get_position()[1] for text in figure().axes[0].texts]
     assert np.diff(heights).min() >= 0.0699
     assert heights[-1] <= 1.001

@@ -6,14 +6,13 @@ from typing import cast
 from memattn.attention.memory import position_encodings
 from memattn.config import Config, TrainingConfig
 from memattn.data import corpus
-from memattn.evaluation import plots, styles
-from memattn.evaluation.alignment import Alignment, align
+from memattn.evaluation import styles
+from memattn.evaluation.alignment import align
 from memattn.models.interface import AligningModel
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher, translation
 from memattn.sweeps.results import Run
-from studies import names
-from studies import plots as study_plots
+from studies import names, plots
 from studies.output import Output, at_least_one
 from studies.runs import (
     groups,
@@ -29,7 +28,7 @@ from studies.runs import (
 
 def figure_2(output: Output) -> None:
     """Draws the surface of the position encodings."""
-    output.pictures("surface", lambda path: study_plots.surface(path, position_encodings(32, 100)))
+    output.pictures("surface", lambda path: plots.surface(path, position_encodings(32, 100)))
 
 
 def figure_3(output: Output, copy: list[Run], scorings: list[Run]) -> None:
@@ -115,9 +114,4 @@ def draw_alignments(output: Output, runs: list[Run], title: str, *, length: int 
         model = cast(AligningModel, trained.model)
         aligned = align(model, trained.vocabulary, sentences, index, hypothesis)
         settings = f"{scorings_name(run)}, K = {num_slots(run)}, BLEU {run.result.scores['bleu']:.1f}"
-        heading = f"{title}: {settings}{output.label}"
-
-        def draw(path: str, aligned: Alignment = aligned, heading: str = heading) -> None:
-            plots.alignments(path, *aligned, title=heading)
-
-        output.pictures(scorings_name(run).replace("/", "-"), draw)
+        output.alignments(scorings_name(run).replace("/", "-"), aligned, f"{title}: {settings}")

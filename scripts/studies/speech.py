@@ -4,30 +4,31 @@ import statistics
 from collections.abc import Mapping
 from typing import cast
 
-from benchmarks import plots as benchmark_plots
-from benchmarks import tokens
-from benchmarks.tables import system_lines
+from benchmarks import tables as benchmark_tables
+from benchmarks.tokens import MEASURE
 
 from memattn import files, reading
 from memattn.config import Config, TrainingConfig
 from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation import formatting, plots, styles
-from memattn.evaluation.alignment import Alignment, align
+from memattn.evaluation import styles
+from memattn.evaluation.alignment import align
 from memattn.evaluation.result import Result
 from memattn.evaluation.test_set import read_split
 from memattn.models.interface import AligningModel
 from memattn.runs.trained import load
 from memattn.sweeps import tables
 from memattn.sweeps.results import Run
-from studies import plots as study_plots
+from studies import plots
 from studies.output import Output, at_least_one
-from studies.runs import groups
+from studies.runs import count, groups, scores, summary
 
 UNHEARD = ".unheard"  # ending of the folder whose split `test` has voices that are not in the training split
 _ONLINE = ("monotonic", "mocha", "matcha")  # mechanisms whose decoder need not wait for the end of the source
 # Models whose attention is drawn, and which are fine-tuned on the voice of a person.
 _CHOSEN = ("Bahdanau", "monotonic", "memory, K = 32", "windowed memory, K = 32, read by address")
 _REDUCTION = 4  # frames for each state of the encoder
+_STATES = f"{_REDUCTION} frames for each state of the encoder"
+_TIME_COLUMNS = ("system", MEASURE, "min-max", "background load")
 _FRAMES = (100, 200, 500, 1_000, 2_000)  # lengths of the timed sources
 # Systems of the benchmark `tokens` whose decoder steps are timed.
 _TIMED = ("memory, K = 32", "windowed memory by address, K = 32", "monotonic", "dot product", "Bahdanau")
@@ -46,9 +47,8 @@ def speech(output: Output, runs: list[Run]) -> None:
         rows.append(
             {
                 "model": label,
-                "seeds": len(seeds),
-                "CER %": _mean(heard, "cer"),
-                "min-max": formatting.extent([result.scores["cer"] for result in heard], ".1f"),
+                **count(seeds),
+                **summary("CER %", scores(seeds, "cer"), ".1f"),
                 "WER %": _mean(heard, "wer"),
                 "CER %, new voices": _mean(unheard, "cer"),
                 "WER %, new voices": _mean(unheard, "wer"),
@@ -66,13 +66,20 @@ def decoder_time(output: Output) -> None:
     lengths = ",".join(str(frames // _REDUCTION) for frames in _FRAMES)
     sizes = ["--units", "128", "--vocabulary", "32"]
     output.benchmark("tokens", list(_TIMED), ["--lengths", lengths, "--repeats", "3", *sizes])
-    rows = [{**row, "L": str(_REDUCTION * int(row["L"]))} for row in reading.csv_file(output.path("table.csv"))]
-    lines = system_lines(rows, tokens.MEASURE)
-    columns = ("system", tokens.MEASURE, "min-max", "background load")
-    title = f"Time to decode a character of a hypothesis, {_REDUCTION} frames for each state of the encoder"
-    output.table([{"frames": row["L"], **{column: row[column] for column in columns}} for row in rows], title)
-    labels = {"title": f"{title}{output.label}", "x": "frames of the source", "y": "microseconds per character"}
-    output.pictures("times", lambda path: benchmark_plots.times(path, lines, scale="linear", **labels))
+    rows = [
+        {"frames": str(_REDUCTION * int(row.pop("L"))), **{column: row[column] for column in _TIME_COLUMNS}}
+        for row in reading.csv_file(output.path("table.csv"))
+    ]
+    output.table(rows, f"Time to decode a character of a hypothesis, {_STATES}")
+    output.pictures("times", lambda path: draw_times(path, rows, output.label))
+
+
+def draw_times(path: str, rows: list[dict[str, str]], label: str) -> None:
+    """Draws the table that `decoder_time` writes."""
+    lines = benchmark_tables.system_lines([{**row, "L": row["frames"]} for row in rows], MEASURE)
+    title = f"Time to decode a character, {_STATES}{label}"
+    labels = {"x": "frames of the source", "y": "microseconds per character"}
+    benchmark_tables.draw(path, lines, title=title, scale="linear", **labels)
 
 
 def person(output: Output, spoken: list[Run], tuned: list[Run]) -> None:
@@ -135,7 +142,7 @@ def _draw_curves(output: Output, runs_by_label: Mapping[str, list[Run]]) -> None
         ]
     files.write_csv(output.path("learning_curves.csv"), rows)
     title = f"Speech recognition{output.label}"
-    output.pictures("learning_curves", lambda path: study_plots.error_rates(path, lines, title))
+    output.pictures("learning_curves", lambda path: plots.error_rates(path, lines, title))
 
 
 def _draw_attention(output: Output, runs_by_label: Mapping[str, list[Run]]) -> None:
@@ -155,11 +162,7 @@ def _draw_attention(output: Output, runs_by_label: Mapping[str, list[Run]]) -> N
         aligned = align(model, trained.vocabulary, test_set.source, index, reference)
         weights[label] = aligned.weights
         if len(aligned.slot_weights):
-
-            def draw(path: str, aligned: Alignment = aligned, label: str = label) -> None:
-                plots.alignments(path, *aligned, title=f"{label}{output.label}")
-
-            output.pictures(styles.attention(run.config)["name"], draw)
+            output.alignments(styles.attention(run.config)["name"], aligned, label)
     title = f"Attention over the sound{output.label}"
     features, text = test_set.source[index], test_set.references[index]
-    output.pictures("attention", lambda path: study_plots.attention_over_sound(path, features, weights, text, title))
+    output.pictures("attention", lambda path: plots.attention_over_sound(path, features, weights, text, title))
