@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from memattn import config as configs
-from memattn.evaluation.metrics import METRICS
+from memattn.evaluation.metrics import REPORTED
 from memattn.evaluation.result import Result
 from memattn.runs.run_folder import is_best, run_of
 
@@ -89,8 +89,8 @@ def _active_memory_facts(model: dict[str, Any]) -> dict[str, str]:
 
 def _scores_and_times(result: Result) -> dict[str, str]:
     scores = {}
-    for name, metric in METRICS.items():
-        if metric.is_reported and name in result.scores:
+    for name, metric in REPORTED.items():
+        if name in result.scores:
             signature = f" ({result.signatures[name]})" if name in result.signatures else ""
             scores[f"{metric.title}{signature}"] = metric.with_unit(result.scores[name])
     return {

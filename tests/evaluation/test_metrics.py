@@ -114,11 +114,6 @@ def test_only_ascii_blanks_separate_words(blank):
     assert bleu(hypotheses, hypotheses) == pytest.approx(100)
 
 
-def test_the_noisy_corpus_has_a_score_between_0_and_100():
-    hypotheses, references = noisy_copies()
-    assert 40 < multi_bleu(hypotheses, references) < 90
-
-
 def test_bleu_counts_over_the_corpus_and_not_over_sentences():
     hypotheses, references = ["a b c d e", "x y"], ["a b c d e", "v w"]
     assert bleu(hypotheses, references) == pytest.approx(100 * (5 / 7 * 4 / 5) ** (1 / 4), abs=1e-6)
@@ -241,16 +236,6 @@ def test_exact_match_is_the_percentage_of_equal_lines():
     assert score("exact_match", ["a", ""], ["a", ""]).value == 100.0
 
 
-def test_a_comparison_of_different_numbers_of_lines_is_refused():
-    with pytest.raises(ValueError, match="2 hypotheses for 1 references"):
-        Comparison(["a", "b"], ["a"])
-
-
-def test_a_comparison_without_sentences_is_refused():
-    with pytest.raises(ValueError, match="there is no sentence to score"):
-        Comparison([], [])
-
-
 def test_loss_and_perplexity_share_a_loss_that_is_computed_once():
     calls = []
     comparison = Comparison(["a"], ["a"], target_loss=lambda: calls.append("loss") or 2.5)
@@ -281,7 +266,7 @@ def test_text_is_detokenized_once_and_only_for_metrics_of_text():
 
     comparison = Comparison(["a b ."], ["a b ."], detokenize=detokenize, detokenized_references=["a b."])
     for name, metric in METRICS.items():
-        if not (metric.needs_detokenized or metric.needs_trees or name in ("loss", "perplexity")):
+        if metric.kind == "any" and name not in ("loss", "perplexity"):
             metric.score(comparison)
     assert detokenized == []
     assert METRICS["chrf"].score(comparison).value == pytest.approx(100)
@@ -295,12 +280,7 @@ def test_a_metric_prefers_the_better_of_two_values_and_describes_itself(name):
     assert metric.is_better(2.0, 1.0) is metric.higher_is_better
     assert metric.is_better(1.0, 2.0) is not metric.higher_is_better
     assert not metric.is_better(1.0, 1.0)
-    assert metric.title and metric.score.__doc__.endswith(".")
-
-
-def test_of_errors_and_losses_the_least_value_is_the_best():
-    least = {name for name, metric in METRICS.items() if not metric.higher_is_better}
-    assert least == {"cer", "wer", "malformed_trees", "perplexity", "loss"}
+    assert metric.title
 
 
 def test_a_validation_computes_the_deciding_metric_and_cheap_ones():
@@ -308,29 +288,12 @@ def test_a_validation_computes_the_deciding_metric_and_cheap_ones():
     assert metrics.validation_metrics("chrf") == ["bleu", "chrf", "exact_match"]
 
 
-def least_edits(reference, hypothesis):
-    """Returns the least number of edits that turn one sequence into another."""
-    costs = [list(range(len(hypothesis) + 1))]
-    for row, left in enumerate(reference, 1):
-        costs.append([row])
-        for column, right in enumerate(hypothesis, 1):
-            replaced = costs[row - 1][column - 1] + (left != right)
-            costs[row].append(min(replaced, costs[row - 1][column] + 1, costs[row][column - 1] + 1))
-    return costs[-1][-1]
-
-
 @pytest.mark.parametrize(
     ("metric", "hypotheses", "references", "value", "counts"),
     [
         ("wer", ["a c d", "x y"], ["a b c", "x y"], 40.0, None),
         ("wer", ["the cat sat"], ["the cat sat"], 0.0, "0 substitutions, 0 insertions, 0 deletions in 3 words"),
-        (
-            "wer",
-            ["the dog sat down"],
-            ["the cat sat"],
-            200 / 3,
-            "1 substitutions, 1 insertions, 0 deletions in 3 words",
-        ),
+        ("wer", ["a d s t"], ["a c s"], 200 / 3, "1 substitutions, 1 insertions, 0 deletions in 3 words"),
         ("cer", ["abd", ""], ["abc", "de"], 60.0, "1 substitutions, 0 insertions, 2 deletions in 5 characters"),
         ("cer", ["abcd"], ["a"], 300.0, "0 substitutions, 3 insertions, 0 deletions in 1 characters"),
         ("wer", ["a"], [""], 100.0, "0 substitutions, 1 insertions, 0 deletions in 0 words"),
@@ -343,37 +306,54 @@ def test_error_rates_count_edits(metric, hypotheses, references, value, counts):
     assert counts is None or rate.signature == counts
 
 
-@pytest.mark.parametrize(("metric", "value"), [("cer", 100 / 5), ("wer", 100 / 2)])
-def test_error_rates_are_of_ordinary_text(metric, value):
+@pytest.mark.parametrize(("metric", "value"), [("cer", 100 / 5), ("wer", 100 / 2), ("rouge1", 100 / 2)])
+def test_error_rates_and_rouge_are_of_ordinary_text(metric, value):
     pytest.importorskip("jiwer")
+    pytest.importorskip("rouge_score")
     ordinary = {"detokenize": lambda line: line.replace("@@ ", ""), "detokenized_references": ["a dog"]}
     assert score(metric, ["a d@@ ot"], ["a d@@ og"], **ordinary).value == pytest.approx(value)
 
 
-@pytest.mark.parametrize(("metric", "units"), [("cer", list), ("wer", str.split)])
-def test_error_rates_equal_edit_distances(metric, units):
-    pytest.importorskip("jiwer")
-    hypotheses, references = noisy_copies()
-    edits = sum(least_edits(units(right), units(left)) for left, right in zip(hypotheses, references, strict=True))
-    assert score(metric, hypotheses, references).value == pytest.approx(
-        100 * edits / sum(map(len, map(units, references)))
+def test_rouge_equals_a_computation_by_hand_and_the_mean_of_the_package():
+    scorer = pytest.importorskip("rouge_score.rouge_scorer").RougeScorer(
+        ["rouge1", "rouge2", "rougeL"], use_stemmer=True
     )
+    hypotheses = ["Fast sound editors.", "a tool for editing", ""]
+    references = ["the fast editor of sounds", "editing tools", "nothing"]
+    comparison = Comparison(hypotheses, references)
+    # fast, sound and editor of 3 and 5 words; tool and edit of 4 and 2
+    assert METRICS["rouge1"].score(comparison).value == pytest.approx(100 * (2 * 3 / 8 + 2 * 2 / 6 + 0) / 3)
+    assert METRICS["rouge2"].score(comparison).value == 0
+    # fast, sound or fast, editor; tool or edit
+    assert METRICS["rougeL"].score(comparison).value == pytest.approx(100 * (2 * 2 / 8 + 2 * 1 / 6 + 0) / 3)
+    hypotheses, references = noisy_copies()
+    for name in ("rouge1", "rouge2", "rougeL"):
+        pairs = zip(hypotheses, references, strict=True)
+        f1 = [scorer.score(reference, hypothesis)[name].fmeasure for hypothesis, reference in pairs]
+        result = score(name, hypotheses, references)
+        assert result.value == pytest.approx(100 * sum(f1) / len(f1))
+        assert result.signature.startswith("stemmed|rouge-score:")
 
 
-def test_error_rates_are_for_transcripts_or_where_they_are_named():
-    pytest.importorskip("jiwer")
+@pytest.mark.parametrize(
+    ("kind", "package", "names"),
+    [("transcripts", "jiwer", {"cer", "wer"}), ("summaries", "rouge_score", {"rouge1", "rouge2", "rougeL"})],
+)
+def test_metrics_of_transcripts_and_summaries_are_computed_where_they_are_asked_for(kind, package, names):
+    pytest.importorskip(package)
     fields = {"hypotheses": ["a b"], "references": ["a c"], "target_loss": lambda: 1.0}
-    assert not {"cer", "wer"} & metrics.scores(Comparison(**fields)).keys()
-    scores = metrics.scores(Comparison(**fields, is_transcript=True))
-    assert scores["wer"].value == 50
-    assert list(metrics.scores(Comparison(**fields), ["wer"])) == ["wer"]
+    assert not names & metrics.scores(Comparison(**fields)).keys()
+    assert names <= metrics.scores(Comparison(**fields, kinds={kind})).keys()
+    name, *_ = names
+    assert list(metrics.scores(Comparison(**fields), [name])) == [name]
 
 
 def test_a_metric_without_its_package_is_refused(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    metrics.check_installed(["bleu", "loss"])
-    with pytest.raises(ConfigError, match="wer: needs jiwer, of the extra `speech`"):
-        metrics.check_installed(["bleu", "wer"])
+    metrics.check_installed({"any", "text"})
+    for kind, extra in (("transcripts", "speech"), ("summaries", "rouge")):
+        with pytest.raises(ConfigError, match=f"metrics of {kind} need .*, of the extra `{extra}`"):
+            metrics.check_installed({"any", kind})
 
 
 DOG = "(S (NP XX XX )NP (VP XX (NP XX )NP )VP . )S"  # four brackets, four words
@@ -397,7 +377,9 @@ BRACKETING = {  # hypothesis -> matched brackets, brackets of the hypothesis; No
 def test_brackets_are_counted_as_by_hand_and_a_malformed_tree_has_none(hypothesis):
     matched, brackets = BRACKETING[hypothesis] or (0, 0)
     hypotheses, references = [hypothesis, "(NP XX )NP"], [DOG, "(NP XX )NP"]
-    scores = {name: score(name, hypotheses, references).value for name, entry in METRICS.items() if entry.needs_trees}
+    scores = {
+        name: score(name, hypotheses, references).value for name, entry in METRICS.items() if entry.kind == "trees"
+    }
     precision, recall = (matched + 1) / (brackets + 1), (matched + 1) / 5
     assert scores == {
         "bracketing_f1": pytest.approx(100 * 2 * precision * recall / (precision + recall)),
@@ -444,5 +426,7 @@ def test_brackets_are_counted_as_by_pyevalb():
         )
         trees = map(parser.create_from_bracket_string, (reference, hypothesis))
         expected = scorer.Scorer().score_trees(*trees)
-        counts = Comparison([hypothesis_target], [reference_target]).bracketing
-        assert counts == (expected.matched_brackets, expected.test_brackets, expected.gold_brackets, 0)
+        scores = Comparison([hypothesis_target], [reference_target]).brackets
+        assert scores["precision"].value == pytest.approx(100 * expected.prec)
+        assert scores["recall"].value == pytest.approx(100 * expected.recall)
+        assert scores["malformed"].value == 0
