@@ -96,15 +96,15 @@ def _rows(runs: Sequence[ReportedRun]) -> list[Row]:
             signatures = {result.signatures.get(name, "") for result in results if result}
             note = signatures.pop() if len(signatures) == 1 else ""
             rows.append(Row(metric.title, note, [_score(result, name, with_signature=not note) for result in results]))
-    facts = {
+    columns = {
         "decode time": lambda result: f"{result.decode_seconds:.3g} s ({result.time_range})",
         "sentences a second": lambda result: f"{result.sentences_per_second:,.1f}",
         "search": model_card.search,
         "parameters": lambda result: f"{result.parameters:,}",
         "training step": lambda result: f"{result.step:,}",
     }
-    for heading, fact in facts.items():
-        rows.append(Row(heading, "", [fact(result) if result else _NONE for result in results]))
+    for heading, text in columns.items():
+        rows.append(Row(heading, "", [text(result) if result else _NONE for result in results]))
     return rows
 
 

@@ -1,6 +1,5 @@
 """Metrics equal computations by hand and sacreBLEU's command line."""
 
-import collections
 import itertools
 import json
 import math
@@ -30,30 +29,6 @@ def bleu(hypotheses, references, by_characters=False):
 def text_scores(hypotheses, references, language=""):
     """Returns the scores of untokenized text, by metric."""
     return {name: score(name, hypotheses, references, language=language) for name in ("sacrebleu", "chrf")}
-
-
-def ngrams(words, order):
-    return collections.Counter(tuple(words[i : i + order]) for i in range(len(words) - order + 1))
-
-
-def multi_bleu(hypotheses, references):
-    """Computes BLEU of Papineni et al. (2002) as multi-bleu.perl does: one reference, orders 1 to 4, no smoothing."""
-    matches, totals = [0] * 4, [0] * 4
-    hypothesis_length = reference_length = 0
-    for hypothesis, reference in zip(hypotheses, references, strict=True):
-        words, reference_words = hypothesis.encode().split(), reference.encode().split()  # Perl splits bytes
-        hypothesis_length += len(words)
-        reference_length += len(reference_words)
-        for order in range(1, 5):
-            reference_counts = ngrams(reference_words, order)
-            for ngram, count in ngrams(words, order).items():
-                matches[order - 1] += min(count, reference_counts[ngram])
-                totals[order - 1] += count
-    if 0 in matches:
-        return 0.0
-    precision = math.exp(sum(math.log(match / total) for match, total in zip(matches, totals, strict=True)) / 4)
-    brevity = min(1.0, math.exp(1 - reference_length / hypothesis_length))
-    return 100 * brevity * precision
 
 
 def noisy_copies(lines=60):
@@ -88,35 +63,33 @@ CORPORA = {
     "empty references": (["a", "b"], ["", ""], 0.0),
     "case counts": (["A b c d e f"], ["a b c d e f"], 100 * (5 / 6 * 4 / 5 * 3 / 4 * 2 / 3) ** (1 / 4)),
     "punctuation is not split off": (["a b c d."], ["a b c d ."], 0.0),
-    "noisy copies": (*noisy_copies(), None),
+    "the orders are counted over the corpus": (
+        ["a b c d e", "x y"],
+        ["a b c d e", "v w"],
+        100 * (5 / 7 * 4 / 5) ** (1 / 4),
+    ),
     "blanks at the ends and repeated": (["  a b  c d e "], ["a b c d e"], 100.0),
     "a tab separates words": (["a\tb c d e"], ["a b c d e"], 100.0),
-    "an escape is not what it stands for": (["a b c d 10％00a0000"], ["a b c d 10\u00a0000"], None),
+    "an escape is not what it stands for": (
+        ["a b c d ％00a0"],
+        ["a b c d \u00a0"],
+        100 * (4 / 5 * 3 / 4 * 2 / 3 / 2) ** (1 / 4),
+    ),
 }
 ODD_BLANKS = ["\xa0", "\u202f", "\u2009", "\u3000", "\u2028", "\x85", "\u1680", "\x1c", "\x1f", "\u200b"]
 
 
 @pytest.mark.parametrize("name", CORPORA)
-def test_bleu_equals_multi_bleu_and_computations_by_hand(name):
-    hypotheses, references, by_hand = CORPORA[name]
-    expected = multi_bleu(hypotheses, references)
-    if by_hand is not None:
-        assert expected == pytest.approx(by_hand, abs=1e-9)
+def test_bleu_equals_computations_by_hand(name):
+    hypotheses, references, expected = CORPORA[name]
     assert bleu(hypotheses, references) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("blank", ODD_BLANKS, ids=ascii)
 def test_only_ascii_blanks_separate_words(blank):
-    hypotheses, references = [f"the price is a{blank}b today .", blank], ["the price is a b today .", ""]
-    for pair in ((hypotheses, references), (references, hypotheses)):
-        assert multi_bleu(*pair) < 99
-        assert bleu(*pair) == pytest.approx(multi_bleu(*pair), abs=1e-6)
+    hypotheses, references = [f"the price is a{blank}b today ."], ["the price is a b today ."]
+    assert bleu(hypotheses, references) == 0  # no 4 words in a row are equal
     assert bleu(hypotheses, hypotheses) == pytest.approx(100)
-
-
-def test_bleu_counts_over_the_corpus_and_not_over_sentences():
-    hypotheses, references = ["a b c d e", "x y"], ["a b c d e", "v w"]
-    assert bleu(hypotheses, references) == pytest.approx(100 * (5 / 7 * 4 / 5) ** (1 / 4), abs=1e-6)
 
 
 TEXTS = {  # language -> hypotheses, references
@@ -171,15 +144,6 @@ def test_signatures_name_tokenizer_smoothing_and_orders(language):
     assert "|nc:6|nw:0|" in scores["chrf"].signature
 
 
-@pytest.mark.parametrize("language", ["zh", "ja", "th"])
-def test_bleu_on_characters_ranks_texts_without_blanks(language):
-    hypotheses, references = TEXTS[language]
-    assert bleu(hypotheses, references) == 0
-    assert 20 < bleu(hypotheses, references, True) < 99
-    tokenized = [" ".join(line) for line in hypotheses]
-    assert bleu(tokenized, references, True) == bleu(hypotheses, references, True)
-
-
 @pytest.mark.parametrize(
     ("code", "language"),
     [
@@ -204,30 +168,6 @@ def test_without_its_tokenizer_a_language_is_scored_on_characters(monkeypatch, l
     assert len(caught) == 1
     assert "|tok:char|" in first["sacrebleu"].signature
     assert first["sacrebleu"].value > 20
-
-
-# name -> hypothesis, reference, BLEU with sacreBLEU's defaults, chrF
-BY_HAND = {
-    "the same": ("this is a test", "this is a test", 100, 100),
-    "nothing in common": ("abcd efg", "hijk lmno", 0, 0),
-    "empty hypothesis": ("", "this is a test", 0, 0),
-    "one letter": ("this is a fest", "this is a test", 100 * (3 / 4 * 2 / 3 * 1 / 2 * 1 / 2) ** (1 / 4), None),
-    "punctuation is split off": ("I do, too.", "I do , too .", 100, 100),
-    "half of the letters": ("ab", "ac", 0, 100 * (1 / 2 + 0) / 2),
-    "recall counts more": ("ab", "abc", None, 100 * 5 / (4 / ((2 / 3 + 1 / 2) / 2) + 1)),
-    "blanks are no letters": ("a b", "ab", 0, 100),
-    "case counts": ("A", "a", 0, 0),
-}
-
-
-@pytest.mark.parametrize("name", BY_HAND)
-def test_scores_of_text_equal_computations_by_hand(name):
-    hypothesis, reference, expected_bleu, expected_chrf = BY_HAND[name]
-    scores = text_scores([hypothesis], [reference])
-    if expected_bleu is not None:
-        assert scores["sacrebleu"].value == pytest.approx(expected_bleu, abs=1e-6)
-    if expected_chrf is not None:
-        assert scores["chrf"].value == pytest.approx(expected_chrf, abs=1e-6)
 
 
 def test_exact_match_is_the_percentage_of_equal_lines():

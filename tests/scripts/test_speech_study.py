@@ -56,11 +56,11 @@ def decoded(monkeypatch):
         assert (index, hypothesis) == (2, list("a cat"))  # of median length
         weights = np.abs(np.random.RandomState(1).normal(size=(6, 40)))
         labels = list(map(str, range(40)))
-        return speech.Alignment(labels, [*hypothesis, "end"], weights, weights[None] / 2)
+        return speech.plots.Alignment(labels, [*hypothesis, "end"], weights, weights[None] / 2)
 
     monkeypatch.setattr(speech, "load", load)
-    for name, function in {"read_split": read_split, "align": align}.items():
-        monkeypatch.setattr(speech, name, function)
+    monkeypatch.setattr(speech, "read_split", read_split)
+    monkeypatch.setattr(speech.plots, "align", align)
     monkeypatch.setattr(speech.evaluation, "evaluate", evaluate)
     return overrides
 

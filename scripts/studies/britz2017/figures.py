@@ -7,7 +7,6 @@ from memattn.attention.memory import position_encodings
 from memattn.config import Config, TrainingConfig
 from memattn.data import corpus
 from memattn.evaluation import plots, styles
-from memattn.evaluation.alignment import Alignment, align
 from memattn.models.interface import AligningModel
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher, translation
@@ -113,11 +112,11 @@ def draw_alignments(output: Output, runs: list[Run], title: str, *, length: int 
         hypotheses = Searcher(trained.model, run.config.decoding, trained.lexicon)(sentences[index][None])
         hypothesis = translation(hypotheses, 0, trained.vocabulary).best
         model = cast(AligningModel, trained.model)
-        aligned = align(model, trained.vocabulary, sentences, index, hypothesis)
+        aligned = plots.align(model, trained.vocabulary, sentences, index, hypothesis)
         settings = f"{scorings_name(run)}, K = {num_slots(run)}, BLEU {run.result.scores['bleu']:.1f}"
         heading = f"{title}: {settings}{output.label}"
 
-        def draw(path: str, aligned: Alignment = aligned, heading: str = heading) -> None:
+        def draw(path: str, aligned: plots.Alignment = aligned, heading: str = heading) -> None:
             plots.alignments(path, *aligned, title=heading)
 
         output.pictures(scorings_name(run).replace("/", "-"), draw)

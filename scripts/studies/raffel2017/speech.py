@@ -12,7 +12,6 @@ from memattn import files, reading
 from memattn.config import Config, TrainingConfig
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import formatting, plots, styles
-from memattn.evaluation.alignment import Alignment, align
 from memattn.evaluation.result import Result
 from memattn.evaluation.test_set import read_split
 from memattn.models.interface import AligningModel
@@ -152,11 +151,11 @@ def _draw_attention(output: Output, runs_by_label: Mapping[str, list[Run]]) -> N
         index = int(abs(lengths - statistics.median(lengths)).argmin())
         model = cast(AligningModel, trained.models[0])
         reference = trained.tokenizer.encode(test_set.references[index], "target")
-        aligned = align(model, trained.vocabulary, test_set.source, index, reference)
+        aligned = plots.align(model, trained.vocabulary, test_set.source, index, reference)
         weights[label] = aligned.weights
-        if len(aligned.slot_weights):
+        if len(aligned.slots):
 
-            def draw(path: str, aligned: Alignment = aligned, label: str = label) -> None:
+            def draw(path: str, aligned: plots.Alignment = aligned, label: str = label) -> None:
                 plots.alignments(path, *aligned, title=f"{label}{output.label}")
 
             output.pictures(styles.attention(run.config)["name"], draw)
