@@ -47,7 +47,7 @@ class PairScorer:
         texts, trained = line.split("\t"), self._trained
         if len(texts) != 2:
             raise DataError(f"{STDIN}:{number}: expected a source, a tab and a target")
-        pair = [trained.tokenizer.encode(text, side) for text, side in zip(texts, ("source", "target"), strict=True)]
+        pair = [trained.tokenizer.encode(texts[0], "source"), trained.tokenizer.encode(texts[1], "target")]
         longer, most = max(pair, key=len), trained.max_source_length
         if len(longer) > most and trained.config.decoding.long_lines == "refuse":
             raise DataError(too_long(f"{STDIN}:{number}", longer, most))
