@@ -50,7 +50,7 @@ def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[
     """
     lock = filelock.FileLock(path, fallback_to_soft=False)
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=0.2)  # seconds: its holder may be writing its name, or removing the file
     except filelock.Timeout as error:
         line = f"{what}: {_holder(path)} {doing}"
         if not wait:
