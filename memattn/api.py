@@ -66,6 +66,7 @@ def evaluate_model(
     *,
     repeats: int = 1,
     num_plots: int = 0,
+    rouge: bool = False,
 ) -> Result:
     """Decodes and scores a split with the best checkpoint of a run, and writes the files of memattn-eval.
 
@@ -75,6 +76,7 @@ def evaluate_model(
       overrides: changes of the config's `decoding` and `data.folder`, such as "decoding.beam_size=1".
       repeats: number of timed decodings, of which the median counts; memattn-eval has 5.
       num_plots: number of sentences, the longest, whose alignments are drawn.
+      rouge: whether to compute ROUGE, for summaries.
 
     Returns:
       The content of result.json: `result.scores["bleu"]`, `result.decode_seconds`, and all conditions.
@@ -94,6 +96,6 @@ def evaluate_model(
     trained, folder = load([run_dir], list(overrides), None), folder_of(run_dir, split)
     test_set = read_split(trained, split)
     files.make_folder(folder)  # if this fails, it does before the decoding
-    evaluated = evaluation.evaluate(trained, test_set, repeats=repeats)
+    evaluated = evaluation.evaluate(trained, test_set, repeats=repeats, rouge=rouge)
     writing.write(evaluated, trained, folder, num_plots=num_plots)
     return evaluated.result

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 def report(result: "Result") -> str:
     """Returns a result as a few readable lines."""
-    from memattn.evaluation.metrics import METRICS
+    from memattn.evaluation.metrics import REPORTED
 
     search = "sampled" if result.config["decoding"]["sample"] else f"beam {result.beam_size}"
     scores = [
         f"{metric.title:20}{metric.with_unit(result.scores[name])}  {result.signatures.get(name, '')}".rstrip()
-        for name, metric in METRICS.items()
-        if metric.is_reported and name in result.scores
+        for name, metric in REPORTED.items()
+        if name in result.scores
     ]
     lines = [
         *scores,
@@ -62,7 +62,7 @@ def _main() -> int:
         test_set = read_split(trained, options.split or "valid")
     output_dir = options.output_dir or folder_of(options.run_dir[0], test_set.name)
     files.make_folder(output_dir)  # if this fails, it does before the decoding
-    evaluation = evaluate(trained, test_set, repeats=options.repeats)
+    evaluation = evaluate(trained, test_set, repeats=options.repeats, rouge=options.rouge)
     written = write(evaluation, trained, output_dir, num_plots=options.plot)
     print(report(evaluation.result))
     names = [*written.names, *([f"{ALIGNMENTS}/ (by line, from 0)"] if written.pictures else [])]
@@ -81,6 +81,7 @@ def main() -> None:
     flags.DEFINE_string("target", None, "File of the references of --source.")
     flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
     flags.DEFINE_integer("repeats", 5, "Number of timed decodings; their median counts.", lower_bound=1)
+    flags.DEFINE_bool("rouge", False, "Compute ROUGE, for summaries.")
     flags.DEFINE_integer("plot", 0, "Number of sentences, the longest, whose alignments are drawn.", lower_bound=0)
     flags.DEFINE_string("output_dir", None, "Folder of the results (default: RUN/eval/SPLIT, or RUN/eval/FILE).")
     cli.run(_main, tensorflow=True, check=_check)

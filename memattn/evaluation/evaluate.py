@@ -12,7 +12,6 @@ from memattn.data.tokenizer import without_line_breaks
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import METRICS, Comparison
 from memattn.evaluation.result import Result
-from memattn.evaluation.target_loss import target_loss
 from memattn.evaluation.test_set import TestSet
 from memattn.runs import provenance, run_folder
 from memattn.runs.checkpoints import step_of
@@ -40,12 +39,13 @@ class Evaluation:
     detokenized_hypotheses: list[str]
 
 
-def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation:
-    """Decodes a test set `repeats` times and scores it. Raises ConfigError, DataError."""
+def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, rouge: bool = False) -> Evaluation:
+    """Decodes a test set `repeats` times and scores it, also by ROUGE if asked to. Raises ConfigError, DataError."""
     config, num_buckets, num_sentences = trained.config, trained.config.data.num_buckets, len(test_set.source)
-    is_transcript = config.data.source == "features" or METRICS[config.training.metric].is_error_rate
-    if is_transcript:
-        metrics.check_installed(METRICS)
+    kinds = {METRICS[config.training.metric].kind}  # of metrics
+    kinds |= {"transcripts"} if config.data.source == "features" else set()
+    kinds |= {"summaries"} if rouge else set()
+    metrics.check_installed(kinds)
     searcher = Searcher(trained.model, config.decoding, trained.lexicon)
     warm_up(searcher, test_set.source, num_buckets)
     seconds = []
@@ -58,8 +58,8 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
         hypotheses=hypotheses,
         references=test_set.references,
         detokenized_references=test_set.detokenized_references,
-        target_loss=lambda: target_loss(Scorer(trained.model), test_set.source, test_set.target),
-        is_transcript=is_transcript,
+        target_loss=lambda: Scorer(trained.model).target_loss(test_set.source, test_set.target),
+        kinds=kinds,
     )
     scores = metrics.scores(comparison)
     median, num_tokens = statistics.median(seconds), sum(len(translation.best) + 1 for translation in translations)

@@ -13,7 +13,6 @@ from memattn import files
 from memattn.data.tokenizer import without_line_breaks
 from memattn.data.vocabulary import Vocabulary
 from memattn.evaluation import model_card, plots
-from memattn.evaluation.alignment import align
 from memattn.evaluation.evaluate import Evaluation
 from memattn.evaluation.stored import ALIGNMENTS, DETOKENIZED, HYPOTHESES, N_BEST, REFERENCES, RESULT
 from memattn.models.interface import AligningModel, aligns
@@ -96,6 +95,6 @@ def _plot(model: AligningModel, vocabulary: Vocabulary, evaluation: Evaluation, 
     if chosen:
         os.makedirs(folder, exist_ok=True)
     for index in chosen:
-        alignment = align(model, vocabulary, sources, index, translations[index].best)
+        alignment = plots.align(model, vocabulary, sources, index, translations[index].best)
         plots.alignments(os.path.join(folder, f"{index}.png"), *alignment)
     return len(chosen)

@@ -13,7 +13,6 @@ from typing import Any
 import tensorflow as tf
 
 from memattn.errors import ConfigError, RunError, reason, short
-from memattn.keras_parts import unsupported
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # TensorFlow appends it to the path of a variable
 _PREFIX = "step-"  # a checkpoint's name is this and the number of its step
@@ -140,7 +139,8 @@ def optimizer_state(
             slots[_SLOT_NAMES.get(name, name)] = dict(zip(paths, map(tensorflow_variable, value), strict=True))
             known.update(map(id, value))
     if lost := [variable.name for key, variable in state.items() if key not in known]:
-        raise unsupported(optimizer, f"keeps {short(', '.join(lost))} in no attribute that has one for each weight")
+        problem = f"keeps {short(', '.join(lost))} in no attribute that has one for each weight"
+        raise RunError(f"Keras' {type(optimizer).__name__} {problem}", "install a Keras that memattn's setup.py allows")
     return slots, single
 
 

@@ -104,7 +104,7 @@ def _check_contents(folder: str, run_config: Config, contents: dict[str, str], c
             )
 
 
-def locked(folder: str) -> AbstractContextManager[bool]:
+def locked(folder: str) -> AbstractContextManager[None]:
     """Locks a run folder against training by other processes; see `processes.locked`.
 
     Raises RunError if another process trains in it, OSError.

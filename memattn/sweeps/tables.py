@@ -11,7 +11,7 @@ from typing import Any
 from memattn import console, files
 from memattn.config import Config, to_dict
 from memattn.evaluation import formatting, plots, styles
-from memattn.evaluation.metrics import METRICS, Metric
+from memattn.evaluation.metrics import REPORTED, Metric
 from memattn.evaluation.result import Result
 from memattn.runs.provenance import conditions
 from memattn.sweeps.expand import expand, labelled_values, run_name
@@ -56,10 +56,10 @@ def write(config: Config, runs: list[Run], failed: dict[str, str], sweep_dir: st
 def row(name: str, config: Config, result: Result, validations: list[dict[str, str]]) -> dict[str, Any]:
     """Returns a run's row of the table."""
     scores = {}
-    for metric_name, metric in _reported().items():
-        if metric.is_special and metric_name not in result.scores:
+    for metric_name, metric in REPORTED.items():
+        if metric.kind not in ("any", "text") and metric_name not in result.scores:
             continue  # other tasks have no column for it
-        has_score = metric_name in result.scores and not (metric.needs_detokenized and config.data.generated)
+        has_score = metric_name in result.scores and not (metric.kind == "text" and config.data.generated)
         scores[_column(metric)] = f"{result.scores[metric_name]:{metric.form}}" if has_score else ""
     return {
         "run": name,
@@ -72,10 +72,6 @@ def row(name: str, config: Config, result: Result, validations: list[dict[str, s
         "steps": validations[-1]["step"],
         "training s": validations[-1]["seconds"],
     }
-
-
-def _reported() -> dict[str, Metric]:
-    return {name: metric for name, metric in METRICS.items() if metric.is_reported}
 
 
 def _column(metric: Metric) -> str:
@@ -116,7 +112,7 @@ def over_seeds(rows: list[dict], configs: list[Config], changes: list[Mapping[st
     groups = seed_groups([row["run"] for row in rows], configs, changes)
     if len(groups) == len(rows):
         return []
-    forms = {_column(metric): metric.form for metric in _reported().values()}
+    forms = {_column(metric): metric.form for metric in REPORTED.values()}
     columns = {column: form for column, form in forms.items() if any(column in row for row in rows)}
     columns |= {"decode s": ".3g", "training s": ".0f"}
     summary = []

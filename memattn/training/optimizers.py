@@ -6,7 +6,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from memattn import keras_parts
 from memattn.config import TrainingConfig
 from memattn.config.schema import Origin, did_you_mean, listed, value_of
 from memattn.errors import ConfigError, reason
@@ -22,7 +21,6 @@ OPTIMIZERS = {  # by the names in training.optimizer: classes of tf.keras.optimi
     "sgd": "SGD",
     "lion": "Lion",
 }
-_SUMMING_METHODS = ("_all_reduce_sum_gradients", "aggregate_gradients")  # names in Keras 3 and in Keras 2
 # Arguments that `optimizer_options` cannot have: other keys of `training` set them, or the training loop ignores them.
 _NO_OPTIONS = {
     *("learning_rate", "epsilon", "name", "kwargs", "jit_compile", "is_legacy_optimizer"),
@@ -40,20 +38,18 @@ class _WithoutSum:
     def aggregate_gradients(self, grads_and_vars):
         return grads_and_vars
 
-    _all_reduce_sum_gradients = aggregate_gradients
+    _all_reduce_sum_gradients = aggregate_gradients  # its name in Keras 3
 
 
 def optimizer(training: TrainingConfig) -> tf.keras.optimizers.Optimizer:
     """Returns the optimizer of a config.
 
-    Raises ConfigError for unknown `optimizer_options` and for nadam under Keras 2, RunError for a version of Keras that
-    does not fit.
+    Raises ConfigError for unknown `optimizer_options`, and for nadam under Keras 2.
     """
     if training.optimizer == "nadam" and keras.__version__.startswith("2."):
         problem = "Keras 2 does not save all of its state, so that a stopped training could not be resumed"
         raise ConfigError(f"training.optimizer: nadam: {problem}; install TensorFlow 2.16 or later, or use adam")
-    kind = keras_parts.part(tf.keras.optimizers, OPTIMIZERS[training.optimizer])
-    keras_parts.part(kind, *_SUMMING_METHODS)
+    kind = getattr(tf.keras.optimizers, OPTIMIZERS[training.optimizer])
     parameters = inspect.signature(kind).parameters
     options = [name for name in parameters if name not in _NO_OPTIONS]
     for name in training.optimizer_options:

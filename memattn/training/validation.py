@@ -14,7 +14,6 @@ from memattn.data.vocabulary import PAD, Vocabulary
 from memattn.errors import ConfigError
 from memattn.evaluation import metrics, test_set
 from memattn.evaluation.metrics import Comparison
-from memattn.evaluation.target_loss import target_loss
 from memattn.evaluation.test_set import TestSet
 from memattn.models.interface import Model
 from memattn.search.scorer import Scorer
@@ -47,8 +46,8 @@ class Validation:
         path = config.data.path
         self._valid = test_set.read(path, "valid", vocabulary, tokenizer, config.data.source)
         self.metrics = metrics.validation_metrics(config.training.metric)
-        metrics.check_installed(self.metrics)
-        if metrics.METRICS[config.training.metric].needs_trees and not are_trees(self._valid.references):
+        metrics.check_installed({metrics.METRICS[config.training.metric].kind})
+        if metrics.METRICS[config.training.metric].kind == "trees" and not are_trees(self._valid.references):
             problem = f"{config.training.metric} compares trees, and {path} has other targets"
             raise ConfigError(f"training.metric: {problem}; see memattn-prepare parsing")
         self.problem = bleu_problem(tokenizer, self._valid.references) if config.training.metric == "bleu" else None
@@ -81,7 +80,7 @@ class Validation:
                 hypotheses=hypotheses,
                 references=self._valid.references,
                 detokenized_references=self._valid.detokenized_references,
-                target_loss=lambda: target_loss(self._scorer, self._valid.source, self._valid.target, stop),
+                target_loss=lambda: self._scorer.target_loss(self._valid.source, self._valid.target, stop),
             )
             scores = {name: score.value for name, score in metrics.scores(comparison, self.metrics).items()}
         except StoppedError:

@@ -10,8 +10,8 @@ from benchmarks.tokens import MEASURE
 from memattn import files, reading
 from memattn.config import Config, TrainingConfig
 from memattn.evaluation import evaluate as evaluation
+from memattn.evaluation import plots as evaluation_plots
 from memattn.evaluation import styles
-from memattn.evaluation.alignment import align
 from memattn.evaluation.result import Result
 from memattn.evaluation.test_set import read_split
 from memattn.models.interface import AligningModel
@@ -159,9 +159,9 @@ def _draw_attention(output: Output, runs_by_label: Mapping[str, list[Run]]) -> N
         index = int(abs(lengths - statistics.median(lengths)).argmin())
         model = cast(AligningModel, trained.models[0])
         reference = trained.tokenizer.encode(test_set.references[index], "target")
-        aligned = align(model, trained.vocabulary, test_set.source, index, reference)
+        aligned = evaluation_plots.align(model, trained.vocabulary, test_set.source, index, reference)
         weights[label] = aligned.weights
-        if len(aligned.slot_weights):
+        if len(aligned.slots):
             output.alignments(styles.attention(run.config)["name"], aligned, label)
     title = f"Attention over the sound{output.label}"
     features, text = test_set.source[index], test_set.references[index]

@@ -4,21 +4,14 @@ import os
 from types import SimpleNamespace
 
 import pytest
-from benchmarks import race
-from helpers.repository import ROOT
-from studies import runner
 
 from memattn import api, files
-from memattn import eval as eval_command
 from memattn import report as report_command
-from memattn.data import lexicon
 from memattn.data.preparation import commands
 from memattn.data.tokenizer import TextSettings
 from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation import test_set
 from memattn.reports import examples
 from memattn.reports import runs as reported_runs
-from memattn.runs import trained
 
 UNWRITABLE = "/proc"  # even for root
 
@@ -54,15 +47,6 @@ def set_flags(monkeypatch, module, **options):
     monkeypatch.setattr(module, "flags", SimpleNamespace(FLAGS=SimpleNamespace(**options)))
 
 
-def evaluate(monkeypatch):
-    options = {"run_dir": ["run"], "set": [], "average": None, "source": None, "split": "valid"}
-    set_flags(monkeypatch, eval_command, **options, output_dir=UNWRITABLE, repeats=1)
-    monkeypatch.setattr(trained, "load", lambda *_: None)
-    monkeypatch.setattr(test_set, "read_split", lambda *_: SimpleNamespace(name="valid"))
-    monkeypatch.setattr(evaluation, "evaluate", unexpected)
-    eval_command._main()
-
-
 def evaluate_by_api(monkeypatch):
     monkeypatch.setattr(api, "load", lambda *_: None)
     monkeypatch.setattr(api, "read_split", lambda *_: None)
@@ -85,27 +69,7 @@ def prepare(monkeypatch):
     commands.prepare_text(options, {}, TextSettings("raw", "en", "de"))
 
 
-def learn_lexicon(monkeypatch):
-    monkeypatch.setattr(lexicon, "read_corpus", lambda *_: None)
-    monkeypatch.setattr(lexicon, "learn", unexpected)
-    lexicon.write(UNWRITABLE, [], 1)
-
-
-def reproduce(monkeypatch):
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(runner.Reproduction, "_runs", unexpected)
-    places = {"runs_dir": "runs", "results_dir": UNWRITABLE}
-    runner.Reproduction("small", **places, jobs=1, strategy="none").make("table1")
-
-
-def benchmark(monkeypatch):
-    monkeypatch.setattr(race, "check", lambda _: None)
-    monkeypatch.setattr(race, "_start", unexpected)
-    options = SimpleNamespace(logs="", output=f"{UNWRITABLE}/decode", device="gpu", repeats=1)
-    race.race({"memattn: Bahdanau": ("memattn: Bahdanau", {})}, options)
-
-
-@pytest.mark.parametrize("work", [evaluate, evaluate_by_api, report, prepare, learn_lexicon, reproduce, benchmark])
+@pytest.mark.parametrize("work", [evaluate_by_api, report, prepare])
 def test_outputs_are_checked_before_the_work(monkeypatch, tmp_path, work):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(OSError) as caught:

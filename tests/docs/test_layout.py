@@ -24,7 +24,7 @@ LAYERS = [
     "sweeps",
     "reports",
 ]
-EVERYWHERE = {"console", "errors", "files", "keras_parts", "model_rules", "processes", "reading", "xla"}
+EVERYWHERE = {"console", "errors", "files", "model_rules", "processes", "reading", "xla"}
 MODULES = sorted((ROOT / "memattn").rglob("*.py"))
 
 

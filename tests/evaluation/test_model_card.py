@@ -52,19 +52,6 @@ def test_the_model_card_names_samples_folders_and_ensembles(run):
 
 
 @pytest.mark.long
-def test_the_commands_in_the_card_repeat_the_checkpoints_and_overrides_of_the_result(run):
-    evaluate(run, "decoding.beam_size=3", "decoding.sample={top_k: 2, seed: 0}")
-    card = (run / "eval/valid" / FILE).read_text(encoding="utf-8")
-    assert "sampled, top_k 2, temperature 1.0, seed 0" in card
-    assert f"memattn-translate --run_dir {run} --set decoding.beam_size=3 --set 'decoding.sample={{" in card
-    result = evaluate(run)
-    averaged = {**result, "checkpoints": [f"{run}/checkpoints/step-{step}" for step in (2, 4)]}
-    assert f"memattn-translate --run_dir {run} --average 2 <" in model_card(Result.from_json(averaged))
-    assert "(average of 2)" in model_card(Result.from_json(averaged))
-    assert "(best checkpoint)" in model_card(Result.from_json(result))
-
-
-@pytest.mark.long
 def test_the_model_card_names_the_teacher(run):
     result = evaluate(run)
     assert "**teacher**" not in model_card(Result.from_json(result))

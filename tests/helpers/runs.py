@@ -19,7 +19,7 @@ from memattn.evaluation.stored import folder_of
 from memattn.evaluation.test_set import read_split
 from memattn.runs import run_folder
 from memattn.runs.trained import load
-from memattn.serving.translator import from_trained
+from memattn.serving.translator import Translator
 
 TINY = {
     "data": {"copy": {"max_length": 5, "num_symbols": 4, "train_examples": 60, "valid_examples": 12}, "num_buckets": 1},
@@ -75,7 +75,7 @@ def evaluate(run_dir, *overrides, split="valid", plots=0, output_dir=None):
 
 def translator(trained, **options):
     """A translator of a trained run, which gives one translation per line unless options ask for more."""
-    return from_trained(trained, **{"n_best": 1, **options})
+    return Translator(trained, **{"n_best": 1, **options})
 
 
 def made_up_result(config, **changes):

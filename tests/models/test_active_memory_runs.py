@@ -186,7 +186,7 @@ def test_a_run_stops_resumes_and_is_evaluated(tiny_config, tmp_path, monkeypatch
     result = evaluate(tmp_path / "uninterrupted", plots=1)
     assert 1 < result["perplexity"] < 100
     card = (tmp_path / "uninterrupted/eval/valid/model_card.md").read_text("utf-8")
-    assert "extended, 1 column of 8 maps, 1 cell of kind cgru" in card
+    assert "extended, 1 x 8 maps, 1 x cgru cells" in card
     assert "**perplexity**" in card
     assert "Can Active Memory Replace Attention" in card
     assert not (tmp_path / "uninterrupted/eval/valid/alignments").exists()

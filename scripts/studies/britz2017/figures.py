@@ -6,8 +6,8 @@ from typing import cast
 from memattn.attention.memory import position_encodings
 from memattn.config import Config, TrainingConfig
 from memattn.data import corpus
+from memattn.evaluation import plots as evaluation_plots
 from memattn.evaluation import styles
-from memattn.evaluation.alignment import align
 from memattn.models.interface import AligningModel
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher, translation
@@ -112,6 +112,6 @@ def draw_alignments(output: Output, runs: list[Run], title: str, *, length: int 
         hypotheses = Searcher(trained.model, run.config.decoding, trained.lexicon)(sentences[index][None])
         hypothesis = translation(hypotheses, 0, trained.vocabulary).best
         model = cast(AligningModel, trained.model)
-        aligned = align(model, trained.vocabulary, sentences, index, hypothesis)
+        aligned = evaluation_plots.align(model, trained.vocabulary, sentences, index, hypothesis)
         settings = f"{scorings_name(run)}, K = {num_slots(run)}, BLEU {run.result.scores['bleu']:.1f}"
         output.alignments(scorings_name(run).replace("/", "-"), aligned, f"{title}: {settings}")
