@@ -13,7 +13,7 @@ from memattn import files
 from memattn.errors import RunError
 from memattn.evaluation import formatting, styles
 from memattn.evaluation import plots as evaluation_plots
-from memattn.evaluation.alignment import Alignment
+from memattn.evaluation.plots import Alignment
 from memattn.sweeps import tables
 from memattn.sweeps.results import Run
 from studies import names, plots
