@@ -25,10 +25,10 @@ from memattn import config as configs
 from memattn import files, reading
 from memattn.errors import RunError
 from memattn.evaluation import formatting, styles
-from memattn.evaluation.stored import ALIGNMENTS, folder_of
+from memattn.runs.run import ALIGNMENTS, Run
 
 if TYPE_CHECKING:
-    from memattn.sweeps.results import Run
+    from memattn.sweeps.results import SweepRun
 
 SCRIPTS = Path(__file__).resolve().parent
 CONFIG = SCRIPTS.parent / "configs/copy/demo.yaml"
@@ -56,7 +56,7 @@ def main() -> int:
     return 0
 
 
-def _train(folder: str) -> dict[str, "Run"]:
+def _train(folder: str) -> dict[str, "SweepRun"]:
     """Trains the models of the demo's config; returns the run of each model by its name in words. Raises RunError."""
     from memattn.runs import provenance
     from memattn.sweeps.results import finished
@@ -92,7 +92,7 @@ def _time(names: list[str], folder: str) -> list[dict[str, str]]:
     return reading.csv_file(f"{table}.csv")
 
 
-def _quality(runs: dict[str, "Run"]) -> list[dict[str, str]]:
+def _quality(runs: dict[str, "SweepRun"]) -> list[dict[str, str]]:
     """Returns a row for each model: how well it copies, and after how many training steps."""
     from studies.runs import LEARNED, steps_to
 
@@ -113,7 +113,7 @@ def _speed(times: list[dict[str, str]]) -> list[dict[str, str]]:
     return pivot(rows, "model", "S", "time")
 
 
-def _draw(runs: dict[str, "Run"], times: list[dict[str, str]], folder: str) -> None:
+def _draw(runs: dict[str, "SweepRun"], times: list[dict[str, str]], folder: str) -> None:
     """Draws learning curves on the left, and the time of a token against the source's length on the right."""
     from matplotlib.figure import Figure
     from studies.plots import draw_lines, label_ends
@@ -134,13 +134,13 @@ def _draw(runs: dict[str, "Run"], times: list[dict[str, str]], folder: str) -> N
     save(figure, os.path.join(folder, "trade_off.png"))
 
 
-def _copy_slots(runs: dict[str, "Run"], folder: str) -> bool:
+def _copy_slots(runs: dict[str, "SweepRun"], folder: str) -> bool:
     """Copies the picture of the slots of windowed memory attention to where the pictures are.
 
     Returns whether there is one: evaluation draws none if all outputs of the model are empty.
     """
     run = next(run for run in runs.values() if styles.attention(run.config)["name"] == "windowed_memory")
-    alignments = glob.glob(os.path.join(glob.escape(folder_of(run.folder, "valid")), ALIGNMENTS, "*.png"))
+    alignments = glob.glob(os.path.join(glob.escape(Run(run.folder).results_folder("valid")), ALIGNMENTS, "*.png"))
     if alignments:
         shutil.copy(alignments[0], os.path.join(folder, "slots.png"))
     return bool(alignments)

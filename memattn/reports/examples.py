@@ -83,7 +83,7 @@ def _of_test_set(runs: list[ReportedRun], split: str, number: int, overrides: li
     places = spread(list(map(len, runs[0].sources)), number)
     columns, sources, references = [], [], []
     for run in runs:
-        trained = load([run.folder], [_WITHOUT_XLA, *overrides], None)
+        trained = load([run.folder], [_WITHOUT_XLA, *overrides])
         test_set = read_split(trained, split)
         columns.append(_translations(run, trained, test_set, places))
         if run is runs[0]:

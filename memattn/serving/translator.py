@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -16,12 +17,14 @@ from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import UNK, Vocabulary
 from memattn.errors import ConfigError, DataError
+from memattn.runs import trained as trained_runs
 from memattn.runs.trained import Trained
-from memattn.runs.trained import load as load_trained
 from memattn.search import long_lines
 from memattn.search.searcher import Searcher, Translation, translation
 from memattn.serving.attention_output import Part, as_json, word_alignment
 from memattn.serving.streaming import STDIN, in_order, too_long
+
+WITHOUT_XLA = "decoding.jit_compile=false"  # compiling takes longer than a few translations
 
 
 class Translator:
@@ -198,7 +201,7 @@ def from_trained(trained: Trained, *, n_best: int | None = None, **options: Any)
     return Translator(searcher, trained.tokenizer, trained.vocabulary, max_source_length=most, **options)
 
 
-def load(run_dir: str, overrides: Sequence[str] = ()) -> Translator:
+def load(run_dir: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Translator:
     """Loads the model of a run folder, ready to `translate` lines.
 
     Args:
@@ -208,4 +211,4 @@ def load(run_dir: str, overrides: Sequence[str] = ()) -> Translator:
     Raises ConfigError, DataError, RunError, OSError.
     """
     check_overrides(overrides)
-    return from_trained(load_trained([run_dir], ["decoding.jit_compile=false", *overrides], None), n_best=1)
+    return from_trained(trained_runs.load([os.fspath(run_dir)], [WITHOUT_XLA, *overrides]), n_best=1)

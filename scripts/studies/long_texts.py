@@ -15,7 +15,7 @@ from memattn.evaluation.plots import Line
 from memattn.evaluation.test_set import read_split
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher, decode, warm_up
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies import plots
 from studies.output import Output
 from studies.runs import groups, model_words, num_slots, text_name
@@ -33,7 +33,7 @@ class _Model(NamedTuple):
     text: str
     words: int  # the median number of words of a test source
     name: str
-    seeds: list[Run]
+    seeds: list[SweepRun]
     seconds: Mapping[int, list[float]]
 
     @property
@@ -45,7 +45,7 @@ class _Model(NamedTuple):
         return styles.attention(self.seeds[0].config)
 
 
-def long_texts(output: Output, runs: list[Run]) -> None:
+def long_texts(output: Output, runs: list[SweepRun]) -> None:
     """Writes scores on the test set and decode times by text and model.
 
     Draws them for the Bible against the length of the sources; and what memories of the longest examples lose in BLEU
@@ -81,7 +81,7 @@ def long_texts(output: Output, runs: list[Run]) -> None:
     output.pictures("slots", lambda path: plots.loss_and_speed(path, _losses(longest), title))
 
 
-def _models(runs: list[Run]) -> list[_Model]:
+def _models(runs: list[SweepRun]) -> list[_Model]:
     """Returns the models of the runs on one text, whose first seeds decode the test set in turns."""
     lines = read_lines(os.path.join(runs[0].config.data.path, "test.source"))
     words = round(statistics.median(len(line.replace("@@ ", "").split()) for line in lines))
@@ -93,7 +93,7 @@ def _models(runs: list[Run]) -> list[_Model]:
     ]
 
 
-def _decoders(by_name: Mapping[str, list[Run]], batch_size: int) -> dict[str, functools.partial]:
+def _decoders(by_name: Mapping[str, list[SweepRun]], batch_size: int) -> dict[str, functools.partial]:
     """Returns what decodes the test set with the first run of each name, warmed up."""
     decoders = {}
     for name, (run, *_) in by_name.items():

@@ -9,15 +9,11 @@ from helpers.repository import ROOT
 from studies import runner
 
 from memattn import api, files
-from memattn import eval as eval_command
 from memattn import report as report_command
 from memattn.data import lexicon
-from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation import test_set
 from memattn.prepare_commands import text
 from memattn.reports import examples
 from memattn.reports import runs as reported_runs
-from memattn.runs import trained
 
 UNWRITABLE = "/proc"  # even for root
 
@@ -54,18 +50,9 @@ def set_flags(monkeypatch, module, **options):
 
 
 def evaluate(monkeypatch):
-    options = {"run_dir": ["run"], "set": [], "average": None, "source": None, "split": "valid"}
-    set_flags(monkeypatch, eval_command, **options, output_dir=UNWRITABLE, repeats=1)
-    monkeypatch.setattr(trained, "load", lambda *_: None)
-    monkeypatch.setattr(test_set, "read_split", lambda *_: SimpleNamespace(name="valid"))
-    monkeypatch.setattr(evaluation, "evaluate", unexpected)
-    eval_command._main()
-
-
-def evaluate_by_api(monkeypatch):
     monkeypatch.setattr(api, "load", lambda *_: None)
-    monkeypatch.setattr(api, "read_split", lambda *_: None)
-    monkeypatch.setattr(evaluation, "evaluate", unexpected)
+    monkeypatch.setattr(api, "read_split", lambda *_: SimpleNamespace(name="valid"))
+    monkeypatch.setattr(api, "evaluate", unexpected)
     api.evaluate_model(UNWRITABLE)
 
 
@@ -104,7 +91,7 @@ def benchmark(monkeypatch):
     race.race({"memattn: Bahdanau": ("memattn: Bahdanau", {})}, options)
 
 
-@pytest.mark.parametrize("work", [evaluate, evaluate_by_api, report, prepare, learn_lexicon, reproduce, benchmark])
+@pytest.mark.parametrize("work", [evaluate, report, prepare, learn_lexicon, reproduce, benchmark])
 def test_outputs_are_checked_before_the_work(monkeypatch, tmp_path, work):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(OSError) as caught:

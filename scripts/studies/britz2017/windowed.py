@@ -6,7 +6,7 @@ from typing import cast
 
 from memattn.config import Seq2SeqConfig
 from memattn.evaluation import formatting, styles
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies import mechanisms, plots
 from studies.output import Output
 from studies.runs import (
@@ -33,14 +33,14 @@ _WRITING = {
 }
 
 
-def windowed_memory(output: Output, runs: list[Run]) -> None:
+def windowed_memory(output: Output, runs: list[SweepRun]) -> None:
     """Writes a table of BLEU and of training steps to 95 BLEU in the copy task, by length and model.
 
     Draws learning curves for each length, and the training steps to 95 BLEU against L / K, the symbols per slot.
     """
     rows, runs = [], continued(runs)
     steps: dict[str, list[tuple[float, int | None]]] = {}
-    curves: dict[int, dict[str, list[Run]]] = {}
+    curves: dict[int, dict[str, list[SweepRun]]] = {}
     for (length, model), seeds in groups(sorted(runs, key=_place), task_length, model_words).items():
         load = length / num_slots(seeds[0]) if is_memory(seeds[0]) else None
         rows.append(
@@ -63,7 +63,7 @@ def windowed_memory(output: Output, runs: list[Run]) -> None:
     output.pictures("steps_by_load", lambda path: plots.steps_by_load(path, steps, title))
 
 
-def pace(output: Output, runs: list[Run]) -> None:
+def pace(output: Output, runs: list[SweepRun]) -> None:
     """Writes the training steps to 95 BLEU, in the copy task, by length and model."""
     rows = []
     for (length, model), seeds in groups(sorted(runs, key=_place), task_length, model_words).items():
@@ -73,13 +73,13 @@ def pace(output: Output, runs: list[Run]) -> None:
     output.table(rows, f"Training steps to {LEARNED} BLEU on the copy task, validated every {every} steps")
 
 
-def _place(run: Run) -> tuple[int, int, int]:
+def _place(run: SweepRun) -> tuple[int, int, int]:
     """Returns what the rows are sorted by: length, mechanism, and number of slots."""
     name = styles.attention(run.config)["name"]
     return task_length(run), _MECHANISMS.index(name), num_slots(run) if is_memory(run) else 0
 
 
-def continued(runs: list[Run]) -> list[Run]:
+def continued(runs: list[SweepRun]) -> list[SweepRun]:
     """Joins each run that starts from the weights of another one with that run: their validations are one curve."""
     by_name, replaced = {run.name: run for run in runs}, set()
     joined = []
@@ -93,7 +93,7 @@ def continued(runs: list[Run]) -> list[Run]:
     return [run for run in joined if run.name not in replaced]
 
 
-def bridge(output: Output, copy: list[Run], translation: list[Run]) -> None:
+def bridge(output: Output, copy: list[SweepRun], translation: list[SweepRun]) -> None:
     """Writes BLEU with a zero initial state of the decoder and with one from a dense layer, by task and model."""
     rows = []
     for name_of_task, runs in ((task_name, copy), (text_name, translation)):
@@ -107,7 +107,7 @@ def bridge(output: Output, copy: list[Run], translation: list[Run]) -> None:
     output.table(rows, "The decoder's initial state: zeros, or a dense layer over the encoder's final states")
 
 
-def windows(output: Output, runs: list[Run]) -> None:
+def windows(output: Output, runs: list[SweepRun]) -> None:
     """Writes BLEU and training steps of memories with parts of windowed memory, and with position encodings.
 
     Draws their learning curves.
@@ -121,7 +121,7 @@ def windows(output: Output, runs: list[Run]) -> None:
     output.learning_curves("learning_curves", by_parts, title)
 
 
-def baselines(output: Output, runs: list[Run]) -> None:
+def baselines(output: Output, runs: list[SweepRun]) -> None:
     """Writes BLEU and training steps of windowed memory and of mechanisms that lack a part of it, by task and K.
 
     Draws learning curves for each task and K, as means over the seeds.
@@ -137,17 +137,17 @@ def baselines(output: Output, runs: list[Run]) -> None:
     output.table(rows, "What writes the slots: windowed memory beside its baselines")
 
 
-def _writing(run: Run) -> str:
+def _writing(run: SweepRun) -> str:
     """Names what writes the slots of a run's memory."""
     return _WRITING[styles.attention(run.config)["name"]]
 
 
-def _mean_bleu_after(step: int, seeds: list[Run]) -> float:
+def _mean_bleu_after(step: int, seeds: list[SweepRun]) -> float:
     """Returns the mean validation BLEU of runs at a training step, or at the last validation before it."""
     return statistics.mean([bleu for number, bleu in run.curve() if number <= step][-1] for run in seeds)
 
 
-def _quality(seeds: list[Run]) -> dict[str, str]:
+def _quality(seeds: list[SweepRun]) -> dict[str, str]:
     """Returns columns on runs that differ in seed: mean and range of BLEU, each run's training steps to 95 BLEU.
 
     Without runs, they are empty.
@@ -163,7 +163,7 @@ def _quality(seeds: list[Run]) -> dict[str, str]:
     }
 
 
-def _parts(run: Run) -> str:
+def _parts(run: SweepRun) -> str:
     """Names what a run's memory has beyond Eqs. 4 to 7, such as "windows, softmax over time, additive reading"."""
     attention = styles.attention(run.config)
     parts = {
@@ -175,9 +175,9 @@ def _parts(run: Run) -> str:
     return ", ".join(part for part, is_there in parts.items() if is_there) or "as in the paper"
 
 
-def _is_windowed(run: Run) -> bool:
+def _is_windowed(run: SweepRun) -> bool:
     return styles.attention(run.config)["name"] == "windowed_memory"
 
 
-def _bridge(run: Run) -> str:
+def _bridge(run: SweepRun) -> str:
     return cast(Seq2SeqConfig, run.config.model).bridge

@@ -7,7 +7,7 @@ import numpy as np
 from memattn.evaluation import evaluate as evaluation
 from memattn.models.neural_gpu.model import NeuralGPU
 from memattn.runs.trained import Trained, load
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies import plots
 from studies.kaiser2016.names import model_name
 from studies.lengths import task_of_length
@@ -20,7 +20,7 @@ _DRAWN_DIGITS = 12  # digits of the operands whose memory is drawn
 _DRAWN_MAPS = 6
 
 
-def arithmetic(output: Output, runs: list[Run]) -> None:
+def arithmetic(output: Output, runs: list[SweepRun]) -> None:
     """Writes exact matches for operands as long as in training and longer; draws a memory step by step."""
     rows = []
     for run in runs:
@@ -48,7 +48,7 @@ def _exact_matches(trained: Trained, digits: int) -> float:
     return evaluated.result.scores["exact_match"]
 
 
-def _draw_memory(output: Output, run: Run) -> None:
+def _draw_memory(output: Output, run: SweepRun) -> None:
     """Draws the maps of a memory that change most from step to step."""
     trained = load([run.folder], [], 1)
     source = task_of_length(trained, _DRAWN_DIGITS, 1).source[0]

@@ -4,10 +4,10 @@ import statistics
 
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import formatting
-from memattn.evaluation.result import Result
 from memattn.evaluation.test_set import read_split
+from memattn.runs.result import Result
 from memattn.runs.trained import load
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies.output import Output
 
 _CHOICES = {  # how the length is chosen, and the overrides of the config
@@ -17,7 +17,7 @@ _CHOICES = {  # how the length is chosen, and the overrides of the config
 }
 
 
-def memory_length(output: Output, runs: list[Run]) -> None:
+def memory_length(output: Output, runs: list[SweepRun]) -> None:
     """Writes exact matches and decode times on the validation split, by how the length is chosen."""
     results_by_choice: dict[str, list[Result]] = {choice: [] for choice in _CHOICES}
     for run in runs:

@@ -2,12 +2,12 @@
 
 from memattn.config import NeuralGPUConfig
 from memattn.evaluation import styles
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies import names, runs
 from studies.styles import line_styles, mixed
 
 
-def model_name(run: Run) -> str:
+def model_name(run: SweepRun) -> str:
     """Returns the kind of a model, with its cell or its attention."""
     model = run.config.model
     if isinstance(model, NeuralGPUConfig):

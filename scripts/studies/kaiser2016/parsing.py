@@ -3,7 +3,7 @@
 import statistics
 
 from memattn.evaluation import formatting
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies.output import Output
 from studies.runs import groups, model_words
 
@@ -11,7 +11,7 @@ _F1 = "bracketing_f1"
 _STEPS = (454, 908, 1362, 1816, 2270, 4086)  # training steps whose validations are shown; 454 are an epoch
 
 
-def parsing(output: Output, runs: list[Run]) -> None:
+def parsing(output: Output, runs: list[SweepRun]) -> None:
     """Writes F1 on the validation split by training step, and F1 and malformed trees on the test split.
 
     The columns of the test split are empty for models without a finished run.
@@ -33,7 +33,7 @@ def parsing(output: Output, runs: list[Run]) -> None:
     output.table(rows, "Parsing: F1 of labelled brackets, trees of a parser")
 
 
-def _validation_f1(step: int, seeds: list[Run]) -> str:
+def _validation_f1(step: int, seeds: list[SweepRun]) -> str:
     """Returns the mean F1 of runs at a training step; "" if a run has not come so far."""
     f1 = [dict(run.curve(_F1)).get(step) for run in seeds]
     reached = [value for value in f1 if value is not None]

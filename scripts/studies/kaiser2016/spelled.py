@@ -3,12 +3,12 @@
 import statistics
 
 from memattn.evaluation import formatting
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies.output import Output
 from studies.runs import groups, model_words, text_name
 
 
-def spelled(output: Output, runs: list[Run]) -> None:
+def spelled(output: Output, runs: list[SweepRun]) -> None:
     """Writes the test BLEU of models whose text is in BPE units, or in words with the rare ones spelled out."""
     rows = []
     for (units, model), seeds in groups(runs, _units, model_words).items():
@@ -26,5 +26,5 @@ def spelled(output: Output, runs: list[Run]) -> None:
     output.table(rows, "Multi30k English to German: rare words spelled out, and BPE")
 
 
-def _units(run: Run) -> str:
+def _units(run: SweepRun) -> str:
     return "words and characters" if text_name(run).endswith(".spelled") else "BPE"

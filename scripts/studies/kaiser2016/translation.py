@@ -1,13 +1,13 @@
 """Compares active memory with attention in translation (Kaiser & Bengio, 2016)."""
 
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies import plots
 from studies.kaiser2016.names import model_name, style
 from studies.lengths import bleu_by_length
 from studies.output import Output
 
 
-def translation(output: Output, runs: list[Run]) -> None:
+def translation(output: Output, runs: list[SweepRun]) -> None:
     """Writes perplexity and BLEU of active memory and of attention, and BLEU by the length of the source."""
     rows = []
     for run in runs:
