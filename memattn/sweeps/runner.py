@@ -73,12 +73,12 @@ def run_sweep(
             stack.enter_context(_locked(sweep_dir, "sweep", sweep_dir))
         for name, run in runs.items():
             stack.enter_context(_locked(sweep_dir, name, run.folder))
-        missing = []
+        missing = {}
         for name, run in runs.items():
             _write_config(run, run_configs[name])
             result = result_of(run, run_configs[name], split, average)
             if result is None or not is_final(run, result):
-                missing.append(name)
+                missing[name] = run
         console.say(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do")
         labels = {name: f"[{number}]" for number, name in enumerate(all_configs)}
         for name in missing:
@@ -95,9 +95,8 @@ def run_sweep(
             return command("memattn.eval", labels[name], runs[name].folder, arguments, children)
 
         children = Processes()
-        missing_runs = {name: runs[name] for name in missing}
-        reasons = _failures("training", train, missing_runs, jobs, children)
-        trained = {name: run for name, run in missing_runs.items() if name not in reasons}
+        reasons = _failures("training", train, missing, jobs, children)
+        trained = {name: run for name, run in missing.items() if name not in reasons}
         reasons |= _failures("evaluation", evaluate, trained, 1, children)
         if len(runs) == len(all_configs):
             done = [run for run in finished(config, sweep_dir, split, average) if run.name not in reasons]
