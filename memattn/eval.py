@@ -5,6 +5,7 @@ memattn-eval --run_dir runs/small
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
+import os
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -12,7 +13,7 @@ from absl import flags
 from memattn.errors import ConfigError
 
 if TYPE_CHECKING:
-    from memattn.evaluation.result import Result
+    from memattn.runs.result import Result
 
 
 def report(result: "Result") -> str:
@@ -42,33 +43,30 @@ def _check() -> None:
     options = flags.FLAGS
     if (options.source is None) != (options.target is None) or (options.source is not None and options.split):
         raise ConfigError("--source and --target: give both, or a --split")
-    if len(options.run_dir) > 1 and not options.output_dir:
-        raise ConfigError("--output_dir: required for an ensemble's results")
 
 
 def _main() -> int:
-    from memattn import files
-    from memattn.evaluation.evaluate import evaluate
-    from memattn.evaluation.stored import ALIGNMENTS, folder_of
-    from memattn.evaluation.test_set import read_files, read_split
-    from memattn.evaluation.writing import write
-    from memattn.runs.trained import load
+    from memattn.api import evaluate_model
+    from memattn.runs.run import ALIGNMENTS, RESULTS, Run
 
     options = flags.FLAGS
-    trained = load(options.run_dir, options.set, options.average)
-    if options.source is not None:
-        test_set = read_files(trained, options.source, options.target)
-    else:
-        test_set = read_split(trained, options.split or "valid")
-    output_dir = options.output_dir or folder_of(options.run_dir[0], test_set.name)
-    files.make_folder(output_dir)  # if this fails, it does before the decoding
-    evaluation = evaluate(trained, test_set, repeats=options.repeats, rouge=options.rouge)
-    written = write(evaluation, trained, output_dir, num_plots=options.plot)
-    print(report(evaluation.result))
-    names = [*written.names, *([f"{ALIGNMENTS}/ (by line, from 0)"] if written.pictures else [])]
-    if options.plot and not written.pictures:
-        cause = "every translation is empty" if trained.model.has_alignments else "the model has no attention"
-        print(f"--plot: nothing drawn; {cause}")
+    split = options.split or "valid"
+    result = evaluate_model(
+        options.run_dir,
+        split,
+        options.set,
+        files=(options.source, options.target) if options.source else None,
+        average=options.average,
+        repeats=options.repeats,
+        num_plots=options.plot,
+        rouge=options.rouge,
+        output_dir=options.output_dir,
+    )
+    print(report(result))
+    output_dir = options.output_dir or Run(options.run_dir[0]).results_folder(options.source or split)
+    names = [name for name in RESULTS if os.path.exists(os.path.join(output_dir, name))]
+    if options.plot and ALIGNMENTS not in names:
+        print("--plot: nothing drawn; the model has no attention, or every translation is empty")
     print(f"written to {output_dir}: {', '.join(names)}")
     return 0
 

@@ -45,9 +45,9 @@ def _work(options: flags.FlagValues) -> "Translator | PairScorer":
     """Returns the translator or the scorer that the flags ask for."""
     from memattn.runs.trained import load
     from memattn.serving.pair_scorer import PairScorer
-    from memattn.serving.translator import Translator
+    from memattn.serving.translator import WITHOUT_XLA, Translator
 
-    trained = load(options.run_dir, ["decoding.jit_compile=false", *options.set], options.average)
+    trained = load(options.run_dir, [WITHOUT_XLA, *options.set], options.average)
     if options.score:
         return PairScorer(trained)
     return Translator(trained, n_best=options.nbest, scores=options.scores, alignment=options.alignment)

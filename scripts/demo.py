@@ -27,10 +27,10 @@ from memattn import config as configs
 from memattn import files, reading
 from memattn.errors import RunError
 from memattn.evaluation import formatting, styles
-from memattn.evaluation.stored import ALIGNMENTS, folder_of
 from memattn.runs import provenance
+from memattn.runs.run import ALIGNMENTS, Run
 from memattn.sweeps import tables
-from memattn.sweeps.results import Run, finished
+from memattn.sweeps.results import SweepRun, finished
 from memattn.sweeps.runner import run_sweep
 
 SCRIPTS = Path(__file__).resolve().parent
@@ -59,7 +59,7 @@ def main() -> int:
     return 0
 
 
-def _train(folder: str) -> dict[str, Run]:
+def _train(folder: str) -> dict[str, SweepRun]:
     """Trains the models of the demo's config; returns the run of each model by its name in words. Raises RunError."""
     config = configs.load(str(CONFIG), [])
     options: dict[str, Any] = {"jobs": 2, "split": "valid", "average": None, "repeats": 1, "plots": 1}
@@ -82,7 +82,7 @@ def _time(names: list[str], folder: str) -> list[dict[str, str]]:
     return reading.csv_file(f"{table}.csv")
 
 
-def _quality(runs: dict[str, Run]) -> list[dict[str, str]]:
+def _quality(runs: dict[str, SweepRun]) -> list[dict[str, str]]:
     """Returns a row for each model: how well it copies, and after how many training steps."""
     return [
         {
@@ -101,7 +101,7 @@ def _speed(times: list[dict[str, str]]) -> list[dict[str, str]]:
     return pivot(rows, "model", "S", "time")
 
 
-def _draw(runs: dict[str, Run], times: list[dict[str, str]], folder: str) -> None:
+def _draw(runs: dict[str, SweepRun], times: list[dict[str, str]], folder: str) -> None:
     """Draws learning curves on the left, and the time of a token against the source's length on the right."""
     with picture(os.path.join(folder, "trade_off.png"), "", (9.5, 3.9), 1, 2) as (left, right):
         draw_lines(left, [tables.curve(name, [run]) for name, run in runs.items()])
@@ -114,13 +114,13 @@ def _draw(runs: dict[str, Run], times: list[dict[str, str]], folder: str) -> Non
         label_ends(right)
 
 
-def _copy_slots(runs: dict[str, Run], folder: str) -> bool:
+def _copy_slots(runs: dict[str, SweepRun], folder: str) -> bool:
     """Copies the picture of the slots of windowed memory attention to where the pictures are.
 
     Returns whether there is one: evaluation draws none if all outputs of the model are empty.
     """
     run = next(run for run in runs.values() if styles.attention(run.config)["name"] == "windowed_memory")
-    alignments = glob.glob(os.path.join(glob.escape(folder_of(run.folder, "valid")), ALIGNMENTS, "*.png"))
+    alignments = glob.glob(os.path.join(glob.escape(Run(run.folder).results_folder("valid")), ALIGNMENTS, "*.png"))
     if alignments:
         shutil.copy(alignments[0], os.path.join(folder, "slots.png"))
     return bool(alignments)

@@ -8,10 +8,9 @@ import yaml
 
 from memattn import config as configs
 from memattn.evaluation.metrics import REPORTED
-from memattn.evaluation.result import Result
-from memattn.runs.run_folder import is_best, run_of
+from memattn.runs.result import Result
+from memattn.runs.run import is_best, run_of
 
-FILE = "model_card.md"
 _SEQ2SEQ = (
     "A sequence-to-sequence model trained by memattn, after *Efficient Attention using a Fixed-Size Memory "
     "Representation* (Britz, Guan & Luong, 2017)."

@@ -76,7 +76,7 @@ def _of_test_set(runs: list[ReportedRun], split: str, number: int, overrides: li
     indices = spread(list(map(len, runs[0].sources)), number)
     results: list[Example] = []
     for run in runs:
-        trained = load([run.folder], [_WITHOUT_XLA, *overrides], None)
+        trained = load([run.folder], [_WITHOUT_XLA, *overrides])
         test_set = read_split(trained, split)
         results = results or [
             Example(i + 1, trained.tokenizer.decode(run.sources[i]), test_set.detokenized_references[i], [])

@@ -13,10 +13,10 @@ from memattn.config import differences
 from memattn.config.schema import as_yaml
 from memattn.evaluation import model_card, styles
 from memattn.evaluation.metrics import METRICS, REPORTED
-from memattn.evaluation.result import Result
 from memattn.reports import charts
 from memattn.reports.examples import Attention, Example, by_test_set
 from memattn.reports.runs import ReportedRun, evaluation_command
+from memattn.runs.result import Result
 
 _TEMPLATE = "page.html"
 _DASHES = {"-": "none", "--": "6 3", "-.": "8 3 2 3", ":": "2 3"}  # lengths on and off in SVG, as in the charts

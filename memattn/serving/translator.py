@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -22,6 +23,7 @@ from memattn.search.searcher import Searcher, translation
 from memattn.serving.attention_output import Part, word_alignment
 from memattn.serving.streaming import STDIN, in_order, too_long
 
+WITHOUT_XLA = "decoding.jit_compile=false"  # compiling takes longer than a few translations
 _SENTENCE_ENDS = tuple(".!?…。！？؟।")
 _SENTENCE_ENDS_WITHIN_WORDS = tuple("。！？")  # in scripts without blanks between words
 
@@ -209,7 +211,7 @@ def _ends_a_sentence(tokens: list[str], word_numbers: list[int], end: int) -> bo
     return tokens[end - 1].removesuffix(SEPARATOR).endswith(ends)
 
 
-def load(run_dir: str, overrides: Sequence[str] = ()) -> Translator:
+def load(run_dir: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Translator:
     """Loads the model of a run folder, ready to `translate` lines.
 
     Args:
@@ -219,4 +221,4 @@ def load(run_dir: str, overrides: Sequence[str] = ()) -> Translator:
     Raises ConfigError, DataError, RunError, OSError.
     """
     check_overrides(overrides)
-    return Translator(load_trained([run_dir], ["decoding.jit_compile=false", *overrides], None), n_best=1)
+    return Translator(load_trained([os.fspath(run_dir)], [WITHOUT_XLA, *overrides]), n_best=1)

@@ -24,8 +24,9 @@ from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, RunError
 from memattn.models.interface import Model
 from memattn.models.seq2seq import Seq2Seq
-from memattn.runs import building, checkpoints, run_folder, trained
+from memattn.runs import building, checkpoints
 from memattn.runs.checkpoints import Checkpoint
+from memattn.runs.run import MEMORY_LINE, Run
 from memattn.training import distribution
 from memattn.training.progress import Progress
 from memattn.training.schedules import depends_on_max_steps
@@ -130,7 +131,7 @@ class _Inputs:
 
 def _read(config: Config, folder: str) -> _Inputs:
     """Reads the inputs of a run, checks that they can be used, and writes the corpus of a task if it does not exist."""
-    steps = [checkpoints.step_of(path) for path in checkpoints.listed(os.path.join(folder, run_folder.CHECKPOINTS))]
+    steps = [checkpoints.step_of(path) for path in checkpoints.listed(Run(folder).checkpoints)]
     path = config.data.path
     if config.data.generated is not None:
         tasks.prepare(config.data.generated, path)
@@ -143,7 +144,7 @@ def _read(config: Config, folder: str) -> _Inputs:
     if training.init_from:  # Eq. 10 keeps the S that the weights were trained with
         if not steps:
             initial = _trained(config, "init_from", vocabulary, tokenizer, facts)
-        longest_source = initial.max_source_length if initial else run_folder.longest_source(folder)
+        longest_source = initial.max_source_length if initial else Run(folder).metadata["max_source_length"]
     if training.teacher and (not steps or (training.teacher_weight > 0 and steps[-1] < training.teacher_steps)):
         teacher = _trained(config, "teacher", vocabulary, tokenizer, facts)
     checksum = batches.corpus.checksum()
@@ -183,11 +184,12 @@ def _trained(config: Config, key: str, vocabulary: Vocabulary, tokenizer: Tokeni
     """
     folder = getattr(config.training, key)
     try:
-        run = trained.load([folder], ["decoding.lexicon=null"], None)
+        run = Run(folder)
+        model, _ = run.model()
     except (ConfigError, RunError) as error:
         problem = error.problem if isinstance(error, RunError) else error
         raise type(error)(f"training.{key}: {problem}") from error
-    if not run.reads_as(vocabulary, tokenizer) or run.source_facts != source_facts:
+    if not run.reads_as(vocabulary, tokenizer) or run.source_metadata != source_facts:
         advice = f"prepare the data with --vocabulary_of {folder}"
         if config.data.generated:
             advice = "it needs a task with the same tokens"
@@ -204,7 +206,7 @@ def _trained(config: Config, key: str, vocabulary: Vocabulary, tokenizer: Tokeni
     )
     if differing := configs.differences(theirs, ours, "model."):
         raise ConfigError(f"training.{key}: {folder} holds another model: {', '.join(map(str, differing))}")
-    return run.models[0]
+    return model
 
 
 def _compare(inputs: _Inputs, folder: str, strategy: tf.distribute.Strategy) -> None:
@@ -280,12 +282,9 @@ def _make_folder(config: Config, folder: str, inputs: _Inputs) -> None:
         **inputs.batches.corpus.source.facts(),
     }
     if inputs.memory_line:
-        facts[run_folder.MEMORY_LINE] = list(inputs.memory_line)
+        facts[MEMORY_LINE] = list(inputs.memory_line)
     may_grow = not depends_on_max_steps(config.training)
-    is_new = not os.path.exists(os.path.join(folder, run_folder.CONFIG))
-    lock = run_folder.locked(folder) if is_new else contextlib.nullcontext()  # checking an existing one writes nothing
-    with lock:
-        run_folder.create(folder, config, inputs.vocabulary, facts, inputs.tokenizer.files(), may_grow=may_grow)
+    Run.create(folder, config, inputs.vocabulary, inputs.tokenizer, facts, may_grow=may_grow)
 
 
 def _restore(
@@ -295,7 +294,7 @@ def _restore(
 
     Raises RunError if checkpoints are listed, but none can be read, or if the run would start over from other weights.
     """
-    recent_folder, best_folder = (os.path.join(folder, name) for name in (run_folder.CHECKPOINTS, run_folder.BEST))
+    recent_folder, best_folder = Run(folder).checkpoints, Run(folder).best
     checkpoint = Checkpoint(model, step.optimizer, progress=progress, step=step.state)
     try:
         restored = checkpoints.restore(checkpoint, recent_folder)
@@ -327,11 +326,12 @@ def claimed(run: OpenRun) -> Iterator[None]:
 
     Raises RunError if another process trains in it or has done so since the run was restored, OSError.
     """
-    with run_folder.locked(run.folder):
-        for name in ("", run_folder.CHECKPOINTS, run_folder.BEST, run_folder.EVENTS):
-            files.make_folder(os.path.join(run.folder, name) if name else run.folder)
+    run_folder = Run(run.folder)
+    with run_folder.locked():
+        for path in (run.folder, run_folder.checkpoints, run_folder.best, run_folder.events):
+            files.make_folder(path)
         state = tf.train.get_checkpoint_state(run.recent.directory)
         if state and state.model_checkpoint_path != run.recent.latest_checkpoint:
             raise RunError(f"{run.folder}: another training has just resumed it; start again")
-        run_folder.keep_config(run.folder, run.config)
+        run_folder.raise_max_steps(run.config)
         yield

@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -14,7 +13,7 @@ from memattn import console
 from memattn.config import Config, Seq2SeqConfig, TrainingConfig
 from memattn.evaluation.formatting import clock
 from memattn.evaluation.metrics import METRICS
-from memattn.runs import run_folder
+from memattn.runs.run import Run
 from memattn.training import divergence
 from memattn.training.opening import OpenRun
 from memattn.training.progress import Progress
@@ -129,7 +128,7 @@ class Events:
     @contextlib.contextmanager
     def written_to(self, folder: str) -> Iterator[None]:
         """Writes what is recorded in this context into a run folder. Outside of it, records are lost."""
-        writer = tf.summary.create_file_writer(os.path.join(folder, run_folder.EVENTS))
+        writer = tf.summary.create_file_writer(Run(folder).events)
         with contextlib.closing(writer), writer.as_default():
             yield
 

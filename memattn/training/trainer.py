@@ -17,7 +17,6 @@ A training step, in `Trainer._loop`, goes through these parts:
 import contextlib
 import itertools
 import math
-import os
 import shlex
 import time
 
@@ -25,7 +24,7 @@ import tensorflow as tf
 
 from memattn import console, files
 from memattn.config import Config
-from memattn.runs import run_folder
+from memattn.runs.run import Run
 from memattn.training import distribution, divergence, reporting
 from memattn.training.opening import claimed, open_run
 from memattn.training.reporting import Events, PendingStep, StepLog
@@ -141,7 +140,7 @@ class Trainer:
         if is_best:
             distribution.by_chief(run.strategy, lambda: run.best.save(progress.step))
         progress.end(training, scores, run.model.vocabulary_size)
-        path = os.path.join(run.folder, run_folder.VALIDATIONS)
+        path = Run(run.folder).validations_path
         distribution.by_chief(run.strategy, lambda: files.write_csv(path, progress.validations))
         self.step_log.leave_out(time.monotonic() - begin)
 

@@ -11,7 +11,7 @@ from memattn.evaluation import styles
 from memattn.evaluation.test_set import read_split
 from memattn.models.neural_gpu.model import NeuralGPU
 from memattn.runs.trained import Trained, load
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies import names, plots
 from studies.lengths import bleu_by_length, task_of_length
 from studies.output import Output
@@ -31,7 +31,7 @@ _F1 = "bracketing_f1"
 _PARSING_STEPS = (454, 908, 1362, 1816, 2270, 4086)  # training steps whose validations are shown; 454 are an epoch
 
 
-def arithmetic(output: Output, runs: list[Run]) -> None:
+def arithmetic(output: Output, runs: list[SweepRun]) -> None:
     """Writes exact matches for operands as long as in training and longer; draws a memory step by step."""
     rows = []
     for run in runs:
@@ -59,7 +59,7 @@ def _exact_matches(trained: Trained, digits: int) -> float:
     return evaluated.result.scores["exact_match"]
 
 
-def _draw_memory(output: Output, run: Run) -> None:
+def _draw_memory(output: Output, run: SweepRun) -> None:
     """Draws the maps of a memory that change most from step to step."""
     trained = load([run.folder], [], 1)
     source = task_of_length(trained, _DRAWN_DIGITS, 1).source[0]
@@ -73,7 +73,7 @@ def _draw_memory(output: Output, run: Run) -> None:
     output.pictures("memory", lambda path: plots.memory(path, tokens, maps[:, :, most_changing], title))
 
 
-def memory_length(output: Output, runs: list[Run]) -> None:
+def memory_length(output: Output, runs: list[SweepRun]) -> None:
     """Writes exact matches and decode times on the validation split, by how the length of the memory is chosen."""
     rows = []
     for choice, overrides in _MEMORY_LENGTHS.items():
@@ -93,7 +93,7 @@ def memory_length(output: Output, runs: list[Run]) -> None:
     output.table(rows, f"The task duplicate, {sources}: the memory's length estimated or searched")
 
 
-def translation(output: Output, runs: list[Run]) -> None:
+def translation(output: Output, runs: list[SweepRun]) -> None:
     """Writes perplexity and BLEU of active memory and of attention, and BLEU by the length of the source."""
     rows = []
     for run in runs:
@@ -123,7 +123,7 @@ def draw_translation(path: str, rows: list[dict[str, str]], title: str) -> None:
     plots.bars(path, list(lengths.values()), models, title=title, x="length of the source", y="BLEU")
 
 
-def parsing(output: Output, runs: list[Run]) -> None:
+def parsing(output: Output, runs: list[SweepRun]) -> None:
     """Writes F1 on the validation split by training step, and F1 and malformed trees on the test split.
 
     The columns of the test split are empty for models without a finished run.
@@ -132,7 +132,7 @@ def parsing(output: Output, runs: list[Run]) -> None:
     output.table(rows, "Parsing: F1 of labelled brackets, trees of a parser")
 
 
-def _validation_f1(seeds: list[Run]) -> dict[str, str]:
+def _validation_f1(seeds: list[SweepRun]) -> dict[str, str]:
     """Returns a column for each training step; empty if a run has not come so far."""
     columns = {}
     for step in _PARSING_STEPS:
@@ -143,27 +143,27 @@ def _validation_f1(seeds: list[Run]) -> dict[str, str]:
     return columns
 
 
-def _test_f1(seeds: list[Run]) -> dict[str, str]:
+def _test_f1(seeds: list[SweepRun]) -> dict[str, str]:
     tested = [run for run in seeds if _F1 in run.result.scores]
     malformed = f"{statistics.mean(scores(tested, 'malformed_trees')):.1f}" if tested else ""
     return {**summary("test F1", scores(tested, _F1), ".1f"), "malformed trees, %": malformed}
 
 
-def spelled(output: Output, runs: list[Run]) -> None:
+def spelled(output: Output, runs: list[SweepRun]) -> None:
     """Writes the test BLEU of models whose text is in BPE units, or in words with the rare ones spelled out."""
     rows = rows_by(runs, {"units": _units, "model": model_words}, count, _parameters, test_bleu)
     output.table(rows, "Multi30k English to German: rare words spelled out, and BPE")
 
 
-def _units(run: Run) -> str:
+def _units(run: SweepRun) -> str:
     return "words and characters" if text_name(run).endswith(".spelled") else "BPE"
 
 
-def _parameters(runs: list[Run]) -> dict[str, str]:
+def _parameters(runs: list[SweepRun]) -> dict[str, str]:
     return {"parameters": f"{runs[0].result.parameters:,}"}
 
 
-def _model_name(run: Run) -> str:
+def _model_name(run: SweepRun) -> str:
     """Returns the kind of a model, with its cell or its attention."""
     model = run.config.model
     if isinstance(model, NeuralGPUConfig):

@@ -13,7 +13,7 @@ from memattn.evaluation import formatting, styles
 from memattn.evaluation.plots import Line
 from memattn.evaluation.test_set import read_split
 from memattn.runs.trained import load
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies import plots
 from studies.output import Output
 from studies.runs import count, groups, model_words, num_slots, scores, summary, text_name
@@ -31,7 +31,7 @@ class _Model(NamedTuple):
     text: str
     words: int  # the median number of words of a test source
     name: str
-    seeds: list[Run]
+    seeds: list[SweepRun]
     seconds: Mapping[int, list[float]]
 
     @property
@@ -43,7 +43,7 @@ class _Model(NamedTuple):
         return styles.attention(self.seeds[0].config)
 
 
-def long_texts(output: Output, runs: list[Run]) -> None:
+def long_texts(output: Output, runs: list[SweepRun]) -> None:
     """Writes scores on the test set and decode times by text and model.
 
     Draws them for the Bible against the length of the sources; and what memories of the longest examples lose in BLEU
@@ -77,7 +77,7 @@ def long_texts(output: Output, runs: list[Run]) -> None:
     output.pictures("slots", lambda path: plots.loss_and_speed(path, _losses(longest), title))
 
 
-def _models(runs: list[Run]) -> list[_Model]:
+def _models(runs: list[SweepRun]) -> list[_Model]:
     """Returns the models of the runs on one text, whose first seeds decode the test set in turns."""
     lines = read_lines(os.path.join(runs[0].config.data.path, "test.source"))
     words = round(statistics.median(len(line.replace("@@ ", "").split()) for line in lines))
@@ -89,7 +89,7 @@ def _models(runs: list[Run]) -> list[_Model]:
     ]
 
 
-def _decoders(by_name: Mapping[str, list[Run]], batch_size: int) -> dict[str, Decoder]:
+def _decoders(by_name: Mapping[str, list[SweepRun]], batch_size: int) -> dict[str, Decoder]:
     """Returns what decodes the test set with the first run of each name."""
     decoders = {}
     for name, (run, *_) in by_name.items():

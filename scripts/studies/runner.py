@@ -12,7 +12,7 @@ from memattn.errors import ConfigError, RunError
 from memattn.runs import provenance
 from memattn.sweeps import runner as sweep
 from memattn.sweeps.expand import expand
-from memattn.sweeps.results import Run, finished
+from memattn.sweeps.results import SweepRun, finished
 from studies import family, kaiser2016, long_texts, speech
 from studies.britz2017 import figures, future_work, open_questions, printed, tables, windowed
 from studies.output import Output, table_of_runs
@@ -221,7 +221,7 @@ class Reproduction:
         self.failed: list[str] = []
         self._scale, self._runs_dir, self._results_dir = scale, runs_dir, results_dir
         self._jobs, self._strategy = jobs, strategy
-        self._finished: dict[tuple[str, ...], list[Run]] = {}  # (path of a config, *names of its runs) -> these runs
+        self._finished: dict[tuple[str, ...], list[SweepRun]] = {}  # (path of a config, *names of runs) -> these
 
     def make(self, name: str) -> None:
         """Trains the runs that a target needs, and writes the target.
@@ -244,7 +244,7 @@ class Reproduction:
             files.write(output.path("conditions.json"), json.dumps(_conditions(output, runs), indent=2) + "\n")
         print(f"{name}: written to {output.folder}", flush=True)
 
-    def _runs(self, kind: str, wanted: Mapping[str, Collection[str]]) -> list[Run]:
+    def _runs(self, kind: str, wanted: Mapping[str, Collection[str]]) -> list[SweepRun]:
         """Trains and evaluates the wanted runs of a kind (path of a config -> their names) that have no result yet."""
         runs = []
         for path in configs_of(kind, self._scale):
@@ -252,7 +252,7 @@ class Reproduction:
                 runs += self._runs_of_config(kind, path, wanted[path])
         return runs
 
-    def _runs_of_config(self, kind: str, path: str, wanted: Collection[str]) -> list[Run]:
+    def _runs_of_config(self, kind: str, path: str, wanted: Collection[str]) -> list[SweepRun]:
         key = (path, *wanted)
         if key not in self._finished:
             config, split = configs.load(path, []), KINDS[kind].split
@@ -276,11 +276,11 @@ class Reproduction:
         return self._finished[key]
 
 
-def _with_sources(runs: Mapping[str, list[Run]]) -> dict[str, list[Run]]:
+def _with_sources(runs: Mapping[str, list[SweepRun]]) -> dict[str, list[SweepRun]]:
     """Leaves out runs that start from the weights of a run that is not among these, or have it as their teacher."""
     made = {os.path.realpath(run.folder) for runs_of_kind in runs.values() for run in runs_of_kind}
 
-    def has_sources(run: Run) -> bool:
+    def has_sources(run: SweepRun) -> bool:
         sources = filter(None, (run.config.training.init_from, run.config.training.teacher))
         return all(os.path.realpath(source) in made for source in sources)
 
@@ -313,7 +313,7 @@ def sweep_folder(runs_dir: str, path: str) -> str:
     return os.path.join(runs_dir, f"{os.path.basename(folder)}.{name}")
 
 
-def _conditions(output: Output, runs: Mapping[str, list[Run]]) -> dict[str, Any]:
+def _conditions(output: Output, runs: Mapping[str, list[SweepRun]]) -> dict[str, Any]:
     """Returns the machine, versions and runs (by kind) that a table or figure was made with."""
     return {
         "scale": output.scale,
@@ -326,7 +326,7 @@ def _conditions(output: Output, runs: Mapping[str, list[Run]]) -> dict[str, Any]
     }
 
 
-def _facts(run: Run) -> dict[str, Any]:
+def _facts(run: SweepRun) -> dict[str, Any]:
     names = ("step", "commit", "device", "cores", "jit_compile", "repeats")
     return {
         "config": configs.to_dict(run.config),

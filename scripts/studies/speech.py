@@ -12,12 +12,12 @@ from memattn.config import Config, TrainingConfig
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import plots as evaluation_plots
 from memattn.evaluation import styles
-from memattn.evaluation.result import Result
 from memattn.evaluation.test_set import read_split
 from memattn.models.interface import AligningModel
+from memattn.runs.result import Result
 from memattn.runs.trained import load
 from memattn.sweeps import tables
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies import plots
 from studies.output import Output, at_least_one
 from studies.runs import count, groups, scores, summary
@@ -34,7 +34,7 @@ _FRAMES = (100, 200, 500, 1_000, 2_000)  # lengths of the timed sources
 _TIMED = ("memory, K = 32", "windowed memory by address, K = 32", "monotonic", "dot product", "Bahdanau")
 
 
-def speech(output: Output, runs: list[Run]) -> None:
+def speech(output: Output, runs: list[SweepRun]) -> None:
     """Writes error rates for voices of the training split and for new ones.
 
     Draws learning curves, and attention weights above the features of an utterance.
@@ -82,7 +82,7 @@ def draw_times(path: str, rows: list[dict[str, str]], label: str) -> None:
     benchmark_tables.draw(path, lines, title=title, scale="linear", **labels)
 
 
-def person(output: Output, spoken: list[Run], tuned: list[Run]) -> None:
+def person(output: Output, spoken: list[SweepRun], tuned: list[SweepRun]) -> None:
     """Writes error rates for a person's voice, before and after fine-tuning.
 
     Args:
@@ -120,7 +120,7 @@ def _label(config: Config) -> str:
     return styles.words(attention) + chunk
 
 
-def _evaluated(run: Run, override: str) -> Result:
+def _evaluated(run: SweepRun, override: str) -> Result:
     """Returns the result of a run on the split `test`, with an override of its config."""
     trained = load([run.folder], [override], None)
     return evaluation.evaluate(trained, read_split(trained, "test"), repeats=1).result
@@ -130,7 +130,7 @@ def _mean(results: list[Result], metric: str) -> str:
     return f"{statistics.mean(result.scores[metric] for result in results):.1f}"
 
 
-def _draw_curves(output: Output, runs_by_label: Mapping[str, list[Run]]) -> None:
+def _draw_curves(output: Output, runs_by_label: Mapping[str, list[SweepRun]]) -> None:
     """Writes and draws validation CER by training step; a run that ended before other seeds keeps its last."""
     lines, rows = [], []
     for label, seeds in runs_by_label.items():
@@ -145,7 +145,7 @@ def _draw_curves(output: Output, runs_by_label: Mapping[str, list[Run]]) -> None
     output.pictures("learning_curves", lambda path: plots.error_rates(path, lines, title))
 
 
-def _draw_attention(output: Output, runs_by_label: Mapping[str, list[Run]]) -> None:
+def _draw_attention(output: Output, runs_by_label: Mapping[str, list[SweepRun]]) -> None:
     """Draws attention weights of several models over an utterance, above its features.
 
     For each model with memory slots, draws another picture, of the slots.

@@ -16,11 +16,10 @@ from typing import Any, cast
 
 from memattn import config as configs
 from memattn import files, reading
-from memattn.evaluation.result import Result
-from memattn.evaluation.stored import RESULT, folder_of
-from memattn.runs.run_folder import VALIDATIONS
+from memattn.runs.result import Result
+from memattn.runs.run import RESULT, Run
 from memattn.sweeps.expand import changes, expand
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies.output import Output
 from studies.runner import TARGETS, configs_of
 
@@ -37,14 +36,14 @@ def make(name: str, folder: str) -> None:
     target.write(Output(folder, scale), *runs)
 
 
-def _runs(path: str, results_name: str) -> list[Run]:
+def _runs(path: str, results_name: str) -> list[SweepRun]:
     """Returns the runs of a config that a folder of results/ holds, in the order of the config."""
     config = configs.load(path, [])
     runs, changes_by_name, stored = [], changes(config), read(results_name)
     for name, run_config in expand(config).items():
         if run := stored.get(name):
             folder, result = f"{results_name}/{name}", _result(run)
-            runs.append(Run(name, folder, run_config, result, validations(run), changes_by_name[name]))
+            runs.append(SweepRun(name, folder, run_config, result, validations(run), changes_by_name[name]))
     return runs
 
 
@@ -69,11 +68,12 @@ def _result(run: dict[str, Any]) -> Result:
 def add(path: str, run_dir: str, split: str = "valid") -> None:
     """Adds a run folder, with its result on a split, to the stored runs in the file `path`."""
     runs = reading.json_file(path) if os.path.exists(path) else {}
-    result = reading.json_file(os.path.join(folder_of(run_dir, split), RESULT))
+    run = Run(run_dir)
+    result = reading.json_file(os.path.join(run.results_folder(split), RESULT))
     runs[os.path.basename(os.path.normpath(run_dir))] = {
         "config": result.pop("config"),
         "result": result,
-        "validations": reading.text(os.path.join(run_dir, VALIDATIONS)).splitlines(),
+        "validations": reading.text(run.validations_path).splitlines(),
     }
     files.write(path, json.dumps(dict(sorted(runs.items())), indent=2, ensure_ascii=False) + "\n")
 

@@ -9,7 +9,6 @@ from memattn import api, files
 from memattn import report as report_command
 from memattn.data.preparation import commands
 from memattn.data.tokenizer import TextSettings
-from memattn.evaluation import evaluate as evaluation
 from memattn.reports import examples
 from memattn.reports import runs as reported_runs
 
@@ -47,10 +46,10 @@ def set_flags(monkeypatch, module, **options):
     monkeypatch.setattr(module, "flags", SimpleNamespace(FLAGS=SimpleNamespace(**options)))
 
 
-def evaluate_by_api(monkeypatch):
+def evaluate(monkeypatch):
     monkeypatch.setattr(api, "load", lambda *_: None)
-    monkeypatch.setattr(api, "read_split", lambda *_: None)
-    monkeypatch.setattr(evaluation, "evaluate", unexpected)
+    monkeypatch.setattr(api, "read_split", lambda *_: SimpleNamespace(name="valid"))
+    monkeypatch.setattr(api, "evaluate", unexpected)
     api.evaluate_model(UNWRITABLE)
 
 
@@ -69,7 +68,7 @@ def prepare(monkeypatch):
     commands.prepare_text(options, {}, TextSettings("raw", "en", "de"))
 
 
-@pytest.mark.parametrize("work", [evaluate_by_api, report, prepare])
+@pytest.mark.parametrize("work", [evaluate, report, prepare])
 def test_outputs_are_checked_before_the_work(monkeypatch, tmp_path, work):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(OSError) as caught:

@@ -170,10 +170,11 @@ def test_names_leave_room_for_the_curves_and_are_not_cut_off(tmp_path, figure, l
 
 
 def test_only_pictures_of_an_earlier_evaluation_are_removed(tmp_path):
+    (tmp_path / "alignments").mkdir()
     for name in ("3.png", "17.png", "unrelated.png", "17.txt"):
-        (tmp_path / name).touch()
-    writing.remove_pictures(str(tmp_path))
-    assert sorted(os.listdir(tmp_path)) == ["17.txt", "unrelated.png"]
+        (tmp_path / "alignments" / name).touch()
+    writing._remove_results(str(tmp_path))
+    assert sorted(os.listdir(tmp_path / "alignments")) == ["17.txt", "unrelated.png"]
 
 
 def test_lines_of_times_are_labelled_at_their_ends(tmp_path, figure):

@@ -202,7 +202,7 @@ def test_a_run_stops_resumes_and_is_evaluated(tiny_config, tmp_path, monkeypatch
 def test_active_memory_has_no_pictures_and_an_export_of_one_length(tiny_config, command, tmp_path):
     assert train(tiny_config(with_kind("extended", **ONE_STEP)), str(tmp_path / "run"), NO_STRATEGY) == 0
     _, evaluated, _ = command(tmp_path, "memattn.eval", "--run_dir=run", "--repeats=1", "--plot=1")
-    assert "--plot: nothing drawn; the model has no attention\n" in evaluated
+    assert "--plot: nothing drawn; the model has no attention, or every translation is empty\n" in evaluated
     with pytest.raises(ConfigError, match="decoding.memory_ratio: "):
         saved_model.export(load([str(tmp_path / "run")], [], None), str(tmp_path / "none"), 6)
     trained = load([str(tmp_path / "run")], ["decoding.memory_ratio=1.5"], None)

@@ -17,8 +17,8 @@ from studies.output import MISSING, Output
 from memattn import files
 from memattn.config import Config, CopyConfig, DataConfig, NeuralGPUConfig, Seq2SeqConfig, TrainingConfig
 from memattn.errors import ConfigError, RunError
-from memattn.evaluation.stored import folder_of
-from memattn.sweeps.results import Run
+from memattn.runs.run import Run
+from memattn.sweeps.results import SweepRun
 
 pytestmark = pytest.mark.slow
 
@@ -302,7 +302,7 @@ def test_the_fewest_slots_are_those_within_half_a_bleu_of_attention(tmp_path):
 
 def write_translations(run, hypotheses, references):
     """Writes the texts of a run's evaluation."""
-    folder = folder_of(run.folder, run.result.split)
+    folder = Run(run.folder).results_folder(run.result.split)
     os.makedirs(folder)
     for name, lines in (("references.txt", references), ("hypotheses.txt", hypotheses)):
         files.write(f"{folder}/{name}", "".join(f"{line}\n" for line in lines))
@@ -348,7 +348,9 @@ def test_bleu_by_length_scores_the_sentences_of_each_range_of_lengths(tmp_path):
     for name, shortest_wrong in (("none", 5), ("bahdanau", 100)):
         hypotheses = [line.replace("a", "b") if len(line.split()) >= shortest_wrong else line for line in lines]
         config = Config(data=data, model=Seq2SeqConfig(attention={"name": name}))
-        runs.append(Run(name, str(tmp_path / name), config, made_up_result(config), [{"step": "1", "bleu": "1.0"}]))
+        runs.append(
+            SweepRun(name, str(tmp_path / name), config, made_up_result(config), [{"step": "1", "bleu": "1.0"}])
+        )
         write_translations(runs[-1], hypotheses, lines)
     output = Output(str(tmp_path), "small")
     open_questions.bleu_by_length(output, runs, [])

@@ -88,7 +88,7 @@ def test_a_recurrent_mechanism_is_exported(runs, tmp_path):
     model = make_model("matcha", {}, vocabulary_size=len(run.vocabulary.tokens))
     never = tf.one_hot(BOS, len(run.vocabulary.tokens), -1e9, 0.0)  # the run's lines leave this token out
     model.output_layer.bias.assign(never)
-    run = dataclasses.replace(run, model=model, models=[model])
+    run = dataclasses.replace(run, models=[model])
     saved_model.export(run, str(tmp_path / "exported"), 20)
     assert_same_translations(str(tmp_path / "exported"), run, ["Haus Hund Katze.", "Haus."])
 

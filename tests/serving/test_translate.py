@@ -28,6 +28,7 @@ from memattn.evaluation import metrics, writing
 from memattn.evaluation.metrics import Comparison
 from memattn.evaluation.test_set import read_files
 from memattn.models.ensemble import Ensemble
+from memattn.runs.run import Run
 from memattn.runs.trained import load
 from memattn.search.scorer import Scorer
 from memattn.search.searcher import Searcher, Translation
@@ -66,6 +67,13 @@ def test_raw_files_have_the_scores_of_the_prepared_split(runs, trained, tmp_path
     assert not texts[3][0].endswith(" .")
 
 
+def with_tokenizer(trained, tokenizer):
+    """The models of a trained run with another tokenizer."""
+    run = Run(trained.runs[0].folder)
+    run.tokenizer = tokenizer
+    return dataclasses.replace(trained, runs=[run])
+
+
 def test_odd_white_space_breaks_neither_lines_nor_columns(trained, tmp_path, monkeypatch):
     """The output of a model may hold any white space, also as the escape of a character that BPE has split."""
     blanks = ["\t", "\n", "\r", "\v", "\f", "\x1c", "\x1e", "\x85", "\u2028", "\u2029", "\u00a0"]
@@ -76,7 +84,7 @@ def test_odd_white_space_breaks_neither_lines_nor_columns(trained, tmp_path, mon
     settings = dataclasses.replace(trained.tokenizer.settings, form="tokenized")
     tokenized = SubwordTokenizer(settings, trained.tokenizer.codes)
     config = dataclasses.replace(trained.config, decoding=dataclasses.replace(trained.config.decoding, n_best=2))
-    trained = dataclasses.replace(trained, tokenizer=tokenized, config=config)
+    trained = dataclasses.replace(with_tokenizer(trained, tokenized), config=config)
     escapes = [f"％{ord(blank):04x}" for blank in blanks if blank != "\n"]
     n_best_lists = [[f"a b{escape}c".split(" "), ["d", escape]] for escape in escapes]
     n_best_lists[0] = [["a", "b％@@", "0@@", "0@@", "0@@", "a", "c"], []]  # the escape of a line feed, split into units
@@ -187,7 +195,7 @@ def test_words_are_aligned_by_the_attention_weights_of_their_units():
 
 
 def test_a_model_without_source_weights_has_no_alignments(trained):
-    blind = dataclasses.replace(trained, model=make_model("none", {}, vocabulary_size=len(trained.vocabulary)))
+    blind = dataclasses.replace(trained, models=[make_model("none", {}, vocabulary_size=len(trained.vocabulary))])
     with pytest.raises(ConfigError, match="--alignment: .*attention"):
         translator(blind, alignment="hard")
     for model in (blind.model, Ensemble([trained.model, blind.model])):
@@ -293,8 +301,7 @@ def test_an_ensemble_of_the_same_model_twice_translates_as_the_model(runs, train
 
 
 def test_an_ensemble_of_runs_that_read_other_sources_is_refused(runs, monkeypatch):
-    facts = {run_dir: {"length": number} for number, run_dir in enumerate(runs[0])}
-    monkeypatch.setattr("memattn.runs.trained.run_folder.source_facts", facts.get)
+    monkeypatch.setattr(Run, "source_metadata", property(lambda run: {"length": runs[0].index(run.folder)}))
     with pytest.raises(ConfigError, match="it reads other sources than .*; an ensemble needs the same"):
         load(runs[0], [], None)
 
@@ -491,7 +498,7 @@ def test_a_slow_line_does_not_delay_earlier_lines(trained, monkeypatch):
 def test_white_space_around_a_line_and_double_blanks_change_nothing(trained, form):
     settings = dataclasses.replace(trained.tokenizer.settings, form=form)
     tokenizer = SubwordTokenizer(settings, trained.tokenizer.codes)
-    translate = translator(dataclasses.replace(trained, tokenizer=tokenizer))
+    translate = translator(with_tokenizer(trained, tokenizer))
     odd = ["Haus Hund .", "Haus Hund .\n", " Haus Hund .\r\n", "\tHaus  Hund . ", "Haus\u00a0Hund ."]
     assert len(set(translate.translate(odd))) == 1
     assert translate.translate([" ", "\n", "\u00a0\u2003", "\t"]) == [""] * 4

@@ -20,7 +20,7 @@ from memattn.data.batches import TrainingBatches
 from memattn.errors import DataError
 from memattn.evaluation.metrics import METRICS, Score
 from memattn.runs import checkpoints as checkpointing
-from memattn.runs import trained as trained_runs
+from memattn.runs.run import Run
 from memattn.training import stopping, trainer
 from memattn.training.step import TrainingStep
 
@@ -194,8 +194,9 @@ def test_an_initial_run_missing_on_one_worker_ends_both(both, tmp_path):
 
 def with_the_initial_run_elsewhere(rank, strategy, config, run_dir, init_from, lacking):
     """Trains from an initial run that only the worker `lacking` does not find; for the rest it is `run_dir`."""
-    load = trained_runs.load
-    redirected = mock.patch.object(trained_runs, "load", lambda _, *rest: load([run_dir], *rest))
+    init = Run.__init__
+    moved = {init_from.partition("=")[2]: run_dir}
+    redirected = mock.patch.object(Run, "__init__", lambda self, folder: init(self, moved.get(folder, folder)))
     with redirected if rank != lacking else contextlib.nullcontext():
         return train(strategy, config, f"{run_dir}-second", init_from)
 

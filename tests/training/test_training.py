@@ -21,9 +21,9 @@ from memattn import xla
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS, PAD
 from memattn.errors import ConfigError, RunError
-from memattn.evaluation.stored import HYPOTHESES
-from memattn.runs import building, run_folder
+from memattn.runs import building
 from memattn.runs.checkpoints import Checkpoint
+from memattn.runs.run import BEST, HYPOTHESES, METADATA, VALIDATIONS, Run
 from memattn.search.searcher import Searcher
 from memattn.training.progress import Progress
 from memattn.training.reporting import Events
@@ -156,7 +156,7 @@ def test_a_resumed_run_adds_its_time_to_the_time_before(tiny_config, tmp_path, m
     now[0] += 10_000  # while the run is stopped
     monkeypatch.setattr(Trainer, "save", save)
     assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 0
-    with open(tmp_path / "run" / run_folder.VALIDATIONS, encoding="utf-8") as file:
+    with open(tmp_path / "run" / VALIDATIONS, encoding="utf-8") as file:
         seconds = {row["step"]: float(row["seconds"]) for row in csv.DictReader(file)}
     assert seconds == {"3": 100, "6": spent}
 
@@ -292,7 +292,7 @@ def test_a_second_training_of_a_run_is_refused(tiny_config, tmp_path):
     config, run_dir = tiny_config(), str(tmp_path / "run")
     os.makedirs(run_dir)
     with (
-        run_folder.locked(run_dir),
+        Run(run_dir).locked(),
         pytest.raises(RunError, match=f"run: process {os.getpid()} on .*training"),
     ):
         train(config, run_dir, NO_STRATEGY)
@@ -305,9 +305,9 @@ def test_a_second_training_of_a_run_is_refused(tiny_config, tmp_path):
 def test_a_refused_training_does_not_change_the_config_of_the_running_one(tiny_config, tmp_path):
     run_dir = str(tmp_path / "run")
     Trainer(tiny_config(), run_dir, NO_STRATEGY)
-    with run_folder.locked(run_dir), pytest.raises(RunError, match="process .*training"):
+    with Run(run_dir).locked(), pytest.raises(RunError, match="process .*training"):
         train(tiny_config({"training.max_steps": 40}), run_dir, NO_STRATEGY)
-    assert run_folder.load_config(run_dir) == tiny_config()
+    assert Run(run_dir).config == tiny_config()
 
 
 @pytest.mark.slow
@@ -384,7 +384,7 @@ def test_a_run_whose_data_changed_is_refused(tiny_config, tmp_path, change):
 def test_a_run_without_corpus_json_is_refused(tiny_config, tmp_path):
     config, run_dir = tiny_config(), tmp_path / "run"
     assert train(config, str(run_dir), NO_STRATEGY) == 0
-    (run_dir / run_folder.CORPUS).unlink()
+    (run_dir / METADATA).unlink()
     with pytest.raises(ConfigError, match="corpus.json: missing"):
         train(config, str(run_dir), NO_STRATEGY)
 
@@ -417,7 +417,7 @@ def test_the_best_checkpoint_is_that_of_the_best_validation(tiny_config, tmp_pat
     made_up_scores(bleu=[10.0, 30.0, 20.0])
     run_dir = str(tmp_path / "run")
     assert train(tiny_config({"training.max_steps": 9}), run_dir, NO_STRATEGY) == 0
-    assert tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.BEST)).endswith("step-6")
+    assert tf.train.latest_checkpoint(os.path.join(run_dir, BEST)).endswith("step-6")
 
 
 @pytest.mark.slow
@@ -425,16 +425,16 @@ def test_where_bleu_is_0_exact_match_decides_the_best_checkpoint(tiny_config, tm
     made_up_scores(bleu=[0.0], exact_match=[50.0, 90.0, 90.0])
     run_dir = str(tmp_path / "run")
     assert train(tiny_config({"training.max_steps": 9}), run_dir, NO_STRATEGY) == 0
-    assert tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.BEST)).endswith("step-6")
+    assert tf.train.latest_checkpoint(os.path.join(run_dir, BEST)).endswith("step-6")
 
 
 @pytest.mark.slow
 def test_a_lost_best_checkpoint_is_written_again(tiny_config, tmp_path):
     config, run_dir = tiny_config(), tmp_path / "run"
     assert train(config, str(run_dir), NO_STRATEGY) == 0
-    shutil.rmtree(run_dir / run_folder.BEST)
+    shutil.rmtree(run_dir / BEST)
     assert train(config, str(run_dir), NO_STRATEGY) == 0
-    assert tf.train.latest_checkpoint(str(run_dir / run_folder.BEST)).endswith("step-6")
+    assert tf.train.latest_checkpoint(str(run_dir / BEST)).endswith("step-6")
 
 
 @pytest.mark.long

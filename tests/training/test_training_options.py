@@ -19,8 +19,9 @@ from studies.mechanisms import MEMORY_VARIANT
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
 from memattn.errors import ConfigError, RunError
-from memattn.runs import building, run_folder
+from memattn.runs import building
 from memattn.runs.checkpoints import Checkpoint
+from memattn.runs.run import CHECKPOINTS
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
 from memattn.training.schedules import learning_rate
@@ -317,7 +318,7 @@ def test_float16_trains_on_two_replicas_as_on_one_device():
 def test_averaged_checkpoints_are_the_mean_of_their_weights(tiny_config, tmp_path):
     run_dir = str(tmp_path / "run")
     assert train(tiny_config(), run_dir, NO_STRATEGY) == 0
-    state = tf.train.get_checkpoint_state(os.path.join(run_dir, run_folder.CHECKPOINTS))
+    state = tf.train.get_checkpoint_state(os.path.join(run_dir, CHECKPOINTS))
     weights_by_checkpoint = []
     for path in state.all_model_checkpoint_paths:
         trained = load([run_dir], [], None)
@@ -370,7 +371,7 @@ def test_a_checkpoint_is_written_once_checkpoint_minutes_have_passed(tiny_config
     config = tiny_config({"training.checkpoint_every": 1000, "training.checkpoint_minutes": 1e-6})
     run_dir = str(tmp_path / "run")
     assert train(config, run_dir, NO_STRATEGY) == 0
-    state = tf.train.get_checkpoint_state(os.path.join(run_dir, run_folder.CHECKPOINTS))
+    state = tf.train.get_checkpoint_state(os.path.join(run_dir, CHECKPOINTS))
     assert [path.rpartition("-")[2] for path in state.all_model_checkpoint_paths] == ["4", "5", "6"]
 
 

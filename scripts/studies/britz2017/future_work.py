@@ -18,7 +18,7 @@ from memattn.evaluation import formatting, styles
 from memattn.evaluation.test_set import TestSet, read_split
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs.trained import Trained, load
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies import plots
 from studies.lengths import task_of_length
 from studies.mechanisms import NESTED_MEMORY
@@ -42,7 +42,7 @@ LONG_LENGTHS = (200, 1_000, 3_000, 10_000)  # symbols of a long source
 _LONG_SOURCES = 50  # sources of each of these lengths
 
 
-def slots(output: Output, runs: list[Run]) -> None:
+def slots(output: Output, runs: list[SweepRun]) -> None:
     """Compares the slots that a task needs with the slots that the contexts of trained attention predict."""
     residuals: dict[str, np.ndarray] = {}  # `residual_variances` by task
     needed: dict[str, int | None] = {}  # the fewest slots on a par with attention, by task
@@ -76,12 +76,12 @@ def slots(output: Output, runs: list[Run]) -> None:
     output.pictures("residuals", lambda path: plots.residuals(path, residuals, needed, title))
 
 
-def _bahdanau(runs: list[Run]) -> Run | None:
+def _bahdanau(runs: list[SweepRun]) -> SweepRun | None:
     """Returns the first run with Bahdanau attention; None if there is none."""
     return next((run for run in runs if model_name(run) == "bahdanau"), None)
 
 
-def nested_slots(output: Output, runs: list[Run]) -> None:
+def nested_slots(output: Output, runs: list[SweepRun]) -> None:
     """Compares one nested model cut to K slots with models trained with K slots."""
     rows = []
     for task, runs_of_task in groups(runs, task_name).items():
@@ -106,7 +106,7 @@ def nested_slots(output: Output, runs: list[Run]) -> None:
     output.table(rows, "BLEU by K: a model for each, and one with nested slots cut to each")
 
 
-def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
+def teacher(output: Output, teachers: list[SweepRun], taught: list[SweepRun]) -> None:
     """Writes training steps to 95 BLEU of memory attention: alone, with a teacher's encoder, with contexts as well."""
     rows = []
     for (length, from_teacher), runs in groups(taught, task_length, _from_teacher).items():
@@ -128,7 +128,7 @@ def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
     output.table(rows, "Training steps of memory attention (K = 32) until it copies with 95 validation BLEU")
 
 
-def _last_bleu(column: str, runs: list[Run]) -> dict[str, str]:
+def _last_bleu(column: str, runs: list[SweepRun]) -> dict[str, str]:
     return {column: f"{statistics.mean(run.curve()[-1][1] for run in runs):.2f}"}
 
 
@@ -141,7 +141,7 @@ def is_compared_with_students(config: Config) -> bool:
     return scorings == ("softmax", "sigmoid") and attention["num_slots"] == 32 and not attention["position_encoding"]
 
 
-def teacher_translation(output: Output, alone: list[Run], taught: list[Run]) -> None:
+def teacher_translation(output: Output, alone: list[SweepRun], taught: list[SweepRun]) -> None:
     """Writes test BLEU of memory attention without and with distillation, and of Bahdanau attention."""
     rows = []
     for (model, from_teacher, steps), runs in groups([*alone, *taught], model_name, _from_teacher, _max_steps).items():
@@ -164,7 +164,7 @@ def is_first_teacher(config: Config) -> bool:
     return styles.attention(config)["name"] == "bahdanau" and config.training.seed == TrainingConfig().seed
 
 
-def long_sources(output: Output, runs: list[Run]) -> None:
+def long_sources(output: Output, runs: list[SweepRun]) -> None:
     """Writes quality and decode time of sources longer than in training, and where attention looks."""
     rows = []
     for run in runs:
@@ -216,7 +216,7 @@ def _bytes_read(model: Seq2Seq, source: np.ndarray) -> int:
     return sum(tensor.numpy().nbytes for name, tensor in memory.items() if name != "alpha")
 
 
-def _from_teacher(run: Run) -> str:
+def _from_teacher(run: SweepRun) -> str:
     """Names the parts that a student has from its teacher; "" without a teacher."""
     training = run.config.training
     if not training.teacher:
@@ -224,23 +224,23 @@ def _from_teacher(run: Run) -> str:
     return "encoder and contexts" if training.teacher_weight else "encoder"
 
 
-def _steps_of_teacher(students: list[Run], teachers: list[Run]) -> dict[str, str]:
+def _steps_of_teacher(students: list[SweepRun], teachers: list[SweepRun]) -> dict[str, str]:
     """Returns the number of training steps of the students' teacher; "" without one, or if its run failed."""
     folder = students[0].config.training.teacher
     steps = {os.path.realpath(run.folder): run.validations[-1]["step"] for run in teachers}
     return {"training steps of the teacher": steps.get(os.path.realpath(folder), "") if folder else ""}
 
 
-def _max_steps(run: Run) -> int:
+def _max_steps(run: SweepRun) -> int:
     return run.config.training.max_steps
 
 
-def _is_plain_memory(run: Run) -> bool:
+def _is_plain_memory(run: SweepRun) -> bool:
     """Returns whether a run has memory attention as in the paper."""
     return styles.attention(run.config)["name"] == "memory"
 
 
-def residuals_of(run: Run) -> np.ndarray:
+def residuals_of(run: SweepRun) -> np.ndarray:
     """Returns `residual_variances` of a run on its validation set."""
     trained = load([run.folder], [], None)
     pairs = corpus.read_corpus(run.config.data.path, "valid", trained.vocabulary)

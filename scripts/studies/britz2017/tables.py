@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from memattn import files
 from memattn.errors import ConfigError
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies.britz2017 import printed
 from studies.output import OTHER_SETTINGS, Output
 from studies.runs import (
@@ -30,7 +30,7 @@ PRINTED_LENGTHS = {
 _TIMES = ("decode s", "decode s min-max", "speed-up over Bahdanau", "paper: speed-up over Bahdanau", "training s")
 
 
-def table_1(output: Output, runs: list[Run]) -> None:
+def table_1(output: Output, runs: list[SweepRun]) -> None:
     """Writes BLEU, exact matches and times of the copy task by length and model, and the BLEU alone as bleu.csv."""
     paper_column = f"paper ({OTHER_SETTINGS})" if output.scale == "cpu" else "paper BLEU"
     bahdanau = {task_length(run): run.result.decode_seconds for run in runs if model_name(run) == "bahdanau"}
@@ -49,7 +49,7 @@ def place_in_table_1(row: dict) -> tuple[int, int]:
     return row["L"], printed.TABLE_1_MODELS.index(row["model"])
 
 
-def _row_of_table_1(run: Run, scale: str, paper_column: str, bahdanau: Mapping[int, float]) -> dict:
+def _row_of_table_1(run: SweepRun, scale: str, paper_column: str, bahdanau: Mapping[int, float]) -> dict:
     """Returns the row of a run; `bahdanau` has the decode time of Bahdanau attention by length."""
     length, model, result = task_length(run), model_name(run), run.result
     paper_length = PRINTED_LENGTHS[scale].get(length)
@@ -86,7 +86,7 @@ def _bleu_of_model(model: str, rows: list[dict], lengths: Mapping[int, int], pap
     return {"model": model, **bleu, **paper}
 
 
-def table_2(output: Output, runs: list[Run]) -> None:
+def table_2(output: Output, runs: list[SweepRun]) -> None:
     """Writes BLEU of translation for each model with its best scorings by validation BLEU, means over seeds."""
     rows = []
     for (text, model), seeds in best_scorings(runs).items():
@@ -114,7 +114,7 @@ def table_3(output: Output) -> None:
     output.benchmark("paper", ["memory, K = 32", "memory, K = 64", "Bahdanau"], ["--table", "3", *size])
 
 
-def _bleu_of_paper(table: Mapping[str, tuple], text: str, run: Run) -> float | None:
+def _bleu_of_paper(table: Mapping[str, tuple], text: str, run: SweepRun) -> float | None:
     """Returns the paper's BLEU for the model of a run, or None if the table lacks the text or the model."""
     texts, model = [f"wmt17.{pair}" for pair in printed.TABLE_2_PAIRS], model_name(run)
     if text not in texts or model not in table:

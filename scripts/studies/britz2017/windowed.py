@@ -6,7 +6,7 @@ from typing import cast
 
 from memattn.config import Seq2SeqConfig
 from memattn.evaluation import styles
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies import mechanisms, plots
 from studies.output import Output
 from studies.runs import (
@@ -36,7 +36,7 @@ _WRITING = {
 }
 
 
-def windowed_memory(output: Output, runs: list[Run]) -> None:
+def windowed_memory(output: Output, runs: list[SweepRun]) -> None:
     """Writes a table of BLEU and of training steps to 95 BLEU in the copy task, by length and model.
 
     Draws learning curves for each length, and the training steps to 95 BLEU against L / K, the symbols per slot.
@@ -54,34 +54,34 @@ def windowed_memory(output: Output, runs: list[Run]) -> None:
     output.pictures("steps_by_load", lambda path: plots.steps_by_load(path, steps, title))
 
 
-def _symbols_per_slot(seeds: list[Run]) -> dict[str, str]:
+def _symbols_per_slot(seeds: list[SweepRun]) -> dict[str, str]:
     run = seeds[0]
     return {"symbols per slot": f"{task_length(run) / num_slots(run):.3g}" if is_memory(run) else ""}
 
 
-def _training(seeds: list[Run]) -> dict[str, str]:
+def _training(seeds: list[SweepRun]) -> dict[str, str]:
     steps = ", ".join(str(run.curve()[-1][0]) for run in seeds)
     return {"training steps": steps, "precision": seeds[0].config.training.precision.removeprefix("mixed_")}
 
 
-def pace(output: Output, runs: list[Run]) -> None:
+def pace(output: Output, runs: list[SweepRun]) -> None:
     """Writes the training steps to 95 BLEU, in the copy task, by length and model."""
     rows = rows_by(sorted(runs, key=_place), {"L": task_length, "model": model_words}, _steps_and_median)
     every = runs[0].config.training.validate_every
     output.table(rows, f"Training steps to {LEARNED} BLEU on the copy task, validated every {every} steps")
 
 
-def _steps_and_median(seeds: list[Run]) -> dict[str, str]:
+def _steps_and_median(seeds: list[SweepRun]) -> dict[str, str]:
     return {"steps to 95 BLEU, by seed": steps_by_seed(seeds), "median": median_steps(seeds)}
 
 
-def _place(run: Run) -> tuple[int, int, int]:
+def _place(run: SweepRun) -> tuple[int, int, int]:
     """Returns what the rows are sorted by: length, mechanism, and number of slots."""
     name = styles.attention(run.config)["name"]
     return task_length(run), _MECHANISMS.index(name), num_slots(run) if is_memory(run) else 0
 
 
-def continued(runs: list[Run]) -> list[Run]:
+def continued(runs: list[SweepRun]) -> list[SweepRun]:
     """Joins each run that starts from the weights of another one with that run: their validations are one curve."""
     by_name, replaced = {run.name: run for run in runs}, set()
     joined = []
@@ -95,23 +95,23 @@ def continued(runs: list[Run]) -> list[Run]:
     return [run for run in joined if run.name not in replaced]
 
 
-def bridge(output: Output, copy: list[Run], translation: list[Run]) -> None:
+def bridge(output: Output, copy: list[SweepRun], translation: list[SweepRun]) -> None:
     """Writes BLEU with a zero initial state of the decoder and with one from a dense layer, by task and model."""
 
-    def task(run: Run) -> str:
+    def task(run: SweepRun) -> str:
         return task_name(run) if run.config.data.generated else text_name(run)
 
     rows = rows_by([*copy, *translation], {"task": task, "model": model_words}, _quality_by_bridge)
     output.table(rows, "The decoder's initial state: zeros, or a dense layer over the encoder's final states")
 
 
-def _quality_by_bridge(runs: list[Run]) -> dict[str, str]:
+def _quality_by_bridge(runs: list[SweepRun]) -> dict[str, str]:
     by_bridge = groups(runs, lambda run: cast(Seq2SeqConfig, run.config.model).bridge)
     qualities = {kind: _quality(by_bridge.get(kind, [])) for kind in ("zero", "dense")}
     return {f"{kind}: {column}": text for kind, quality in qualities.items() for column, text in quality.items()}
 
 
-def windows(output: Output, runs: list[Run]) -> None:
+def windows(output: Output, runs: list[SweepRun]) -> None:
     """Writes BLEU and training steps of memories with parts of windowed memory, and with position encodings.
 
     Draws their learning curves.
@@ -122,7 +122,7 @@ def windows(output: Output, runs: list[Run]) -> None:
     output.learning_curves("learning_curves", groups(runs, _parts), title)
 
 
-def baselines(output: Output, runs: list[Run]) -> None:
+def baselines(output: Output, runs: list[SweepRun]) -> None:
     """Writes BLEU and training steps of windowed memory and of mechanisms that lack a part of it, by task and K.
 
     Draws learning curves for each task and K, as means over the seeds.
@@ -135,12 +135,12 @@ def baselines(output: Output, runs: list[Run]) -> None:
     output.table(rows, "What writes the slots: windowed memory beside its baselines")
 
 
-def _writing(run: Run) -> str:
+def _writing(run: SweepRun) -> str:
     """Names what writes the slots of a run's memory."""
     return _WRITING[styles.attention(run.config)["name"]]
 
 
-def _early_bleu(seeds: list[Run]) -> dict[str, str]:
+def _early_bleu(seeds: list[SweepRun]) -> dict[str, str]:
     """Returns the mean validation BLEU at two training steps, or at the last validation before each."""
     means = {
         step: statistics.mean([bleu for number, bleu in run.curve() if number <= step][-1] for run in seeds)
@@ -149,7 +149,7 @@ def _early_bleu(seeds: list[Run]) -> dict[str, str]:
     return {f"BLEU after {step}": f"{bleu:.1f}" for step, bleu in means.items()}
 
 
-def _quality(seeds: list[Run]) -> dict[str, str]:
+def _quality(seeds: list[SweepRun]) -> dict[str, str]:
     """Returns columns on runs that differ in seed: mean and range of BLEU, each run's training steps to 95 BLEU.
 
     Without runs, they are empty.
@@ -158,7 +158,7 @@ def _quality(seeds: list[Run]) -> dict[str, str]:
     return {"seeds": str(len(seeds) or ""), **summary("BLEU", scores(seeds)), "steps to 95 BLEU": steps}
 
 
-def _parts(run: Run) -> str:
+def _parts(run: SweepRun) -> str:
     """Names what a run's memory has beyond Eqs. 4 to 7, such as "windows, softmax over time, additive reading"."""
     attention = styles.attention(run.config)
     parts = {
@@ -170,5 +170,5 @@ def _parts(run: Run) -> str:
     return ", ".join(part for part, is_there in parts.items() if is_there) or "as in the paper"
 
 
-def _is_windowed(run: Run) -> bool:
+def _is_windowed(run: SweepRun) -> bool:
     return styles.attention(run.config)["name"] == "windowed_memory"

@@ -1,12 +1,8 @@
-"""The result of an evaluation, as an object and as result.json."""
+"""The result of an evaluation, as an object and as the content of result.json."""
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
-
-from memattn import reading
-from memattn.evaluation import formatting
-from memattn.evaluation.metrics import METRICS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,7 +62,7 @@ class Result:
     @property
     def time_range(self) -> str:
         """The shortest and the longest decode time in seconds, as text."""
-        return formatting.extent([self.decode_seconds_min, self.decode_seconds_max], ".3g")
+        return f"{self.decode_seconds_min:.3g}-{self.decode_seconds_max:.3g}"
 
     def to_json(self) -> dict[str, Any]:
         """Returns the content of result.json: a score under its metric's NAME, its signature under NAME_signature."""
@@ -83,16 +79,11 @@ class Result:
 
         Raises TypeError if another field is missing.
         """
-        return cls(
-            scores={name: content[name] for name in METRICS if name in content},
-            signatures={name: content[key] for name in METRICS if (key := f"{name}_signature") in content},
-            **{name: content[name] for name in _stored_fields() if name in content},
-        )
-
-    @classmethod
-    def read(cls, path: str) -> "Result":
-        """Reads a result.json. Raises OSError, and ValueError or TypeError if it is damaged."""
-        return cls.from_json(reading.json_file(path))
+        fields = {name: content[name] for name in _stored_fields() if name in content}
+        others = {name: value for name, value in content.items() if name not in fields}
+        signatures = {name.removesuffix("_signature"): text for name, text in others.items() if isinstance(text, str)}
+        scores = {name: value for name, value in others.items() if not isinstance(value, str)}
+        return cls(scores=scores, signatures=signatures, **fields)
 
 
 def _stored_fields() -> list[str]:
