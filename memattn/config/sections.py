@@ -196,7 +196,7 @@ class TrainingConfig:
     adam_epsilon: float = number(1e-7, at_least=1e-30, below=1)
     # learning rate over training. inverse_sqrt: rises, then falls with the square root of the step; linear: falls to 0
     # at max_steps; plateau: falls when validation does not improve
-    schedule: str = choice("constant", "memattn.training.schedules:SCHEDULES")
+    schedule: str = choice("constant", "memattn.training.optimizers:SCHEDULES")
     warmup_steps: int = number(4_000, at_least=1)  # for inverse_sqrt: training steps in which the rate rises from 0
     decay_factor: float = number(0.5, above=0, below=1)  # for plateau: factor that multiplies the rate
     decay_patience: int = number(1, at_least=1)  # for plateau: validations without improvement before the rate falls

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from memattn.config import Config, DecodingConfig
 from memattn.data.tokenizer import Tokenizer, bleu_problem, without_line_breaks
@@ -18,9 +17,8 @@ from memattn.evaluation.test_set import TestSet
 from memattn.models.interface import Model
 from memattn.search.scorer import Scorer
 from memattn.search.searcher import Searcher, StoppedError, decode
-from memattn.training import distribution
 
-_COVERED_TARGETS = 0.95  # share of the validation targets that active memory must have room for
+_COVERED_TARGETS = 0.95  # fraction of the validation targets that active memory must have room for
 
 
 class ValidationExample(NamedTuple):
@@ -58,16 +56,6 @@ class Validation:
         source = without_line_breaks(self._valid.source.text(self._example_index, vocabulary, tokenizer))
         self.example = ValidationExample(source, self._valid.references[self._example_index], "")
         self._example_tokens: list[str] = []  # of the translation
-
-    def chiefs_scores(self, strategy: tf.distribute.Strategy, stop: Callable[[], bool]) -> dict[str, float] | None:
-        """Returns the scores that the chief computes, on every worker; None if `stop()` became true on the chief."""
-
-        def numbers() -> list[float]:
-            scores = self.scores(stop)
-            return [0.0] * (1 + len(self.metrics)) if scores is None else [1.0, *scores.values()]
-
-        is_complete, *values = distribution.numbers_of_chief(strategy, numbers, 1 + len(self.metrics))
-        return dict(zip(self.metrics, values, strict=True)) if is_complete else None
 
     def scores(self, stop: Callable[[], bool] = lambda: False) -> dict[str, float] | None:
         """Returns the scores of the current weights; None if `stop()`, asked before each batch, became true."""
