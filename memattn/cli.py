@@ -88,7 +88,7 @@ def run_one(commands: Mapping[str, Callable[[], None]], description: str) -> Non
         print(description.strip())
         sys.exit(0)
     if name not in commands:
-        from memattn.config.schema import did_you_mean
+        from memattn.options import did_you_mean
 
         problem = f"{name}: not a command" if name else "no command"
         advice = f"give one of {', '.join(commands)}; see --help"

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from memattn import options
 from memattn.attention.initializers import initializer_config
-from memattn.attention.options import constructor_parameters
 
 
 class ConfiguredLayer(tf.keras.layers.Layer):
@@ -20,7 +20,7 @@ class ConfiguredLayer(tf.keras.layers.Layer):
         parameters: dict[str, inspect.Parameter] = {}
         for ancestor in cls.__mro__[: cls.__mro__.index(ConfiguredLayer)]:
             if "__init__" in vars(ancestor):
-                for name, parameter in constructor_parameters(ancestor).items():
+                for name, parameter in options.parameters(vars(ancestor)["__init__"]).items():
                     parameters.setdefault(name, parameter)
         return parameters
 

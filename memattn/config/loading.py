@@ -5,14 +5,14 @@ import os
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-import numpy as np
 import yaml
 
-from memattn import reading
-from memattn.config import checks, mechanism_options, shipped
-from memattn.config.schema import Origin, build, keys_named, keys_of_other_kinds, parse
-from memattn.config.sections import Config, ModelConfig, Seq2SeqConfig
+from memattn import attention, reading, shipped
+from memattn.config.schema import Origin, build, keys_named, keys_of_other_kinds, parse, sections_of
+from memattn.config.sections import Config, ModelConfig
 from memattn.errors import ConfigError, DataError, abbreviated, short
+from memattn.options import hints
+from memattn.plain_values import plain
 
 
 def load(path: str, overrides: Sequence[str]) -> Config:
@@ -60,43 +60,22 @@ def _overridden(tree: Mapping, overrides: Sequence[str], origin: Origin) -> Conf
     return checked(apply_changes(tree, changes, origin), origin)
 
 
-def checked(tree: dict, origin: Origin) -> Config:
+def checked(tree: Mapping, origin: Origin) -> Config:
     """Returns the config of plain values, each checked, with defaults for absent keys.
 
     Raises:
       ConfigError: a key is unknown, or a value cannot be used; the message names the place of the key.
     """
-    tree = {"data": {}, **tree}
-    _check_top_level_keys(tree, origin)
-    config = build(Config, tree, "", origin)
-    if isinstance(config.model, Seq2SeqConfig):
-        attention = mechanism_options.complete(config.model.attention, "model.attention", origin)
-        config = dataclasses.replace(config, model=dataclasses.replace(config.model, attention=attention))
-    else:
-        config = _without_xla(config)
-    checks.check(config, origin)
-    return config
-
-
-def _check_top_level_keys(tree: Mapping, origin: Origin) -> None:
-    """Raises ConfigError for a key that belongs in a section, such as `num_slots`; the message says in which."""
-    known = {field.name for field in dataclasses.fields(Config)}
     for name in tree:
-        if name not in known and (keys := [*keys_named(name, Config), *mechanism_options.keys_of_option(name)]):
+        if name not in hints(Config) and (keys := [*keys_named(str(name), Config), *_keys_of_mechanisms(name)]):
             raise origin.error(name, f"unknown key; did you mean {' or '.join(keys)}?")
+    return build(Config, {"data": {}, **tree}, "", origin)
 
 
-def _without_xla(config: Config) -> Config:
-    """Returns a config with false for `jit_compile: auto`, as XLA's convolutions are slow on CPUs.
-
-    For other models, `memattn.xla.jit_compile` decides.
-    """
-    training, decoding = config.training, config.decoding
-    if training.jit_compile == "auto":
-        training = dataclasses.replace(training, jit_compile=False)
-    if decoding.jit_compile == "auto":
-        decoding = dataclasses.replace(decoding, jit_compile=False)
-    return dataclasses.replace(config, training=training, decoding=decoding)
+def _keys_of_mechanisms(option: Any) -> list[str]:
+    """Returns a list with the dotted key of an option of a registered mechanism; [] if no mechanism has it."""
+    has_option = any(option in attention.keys(mechanism) for mechanism in attention.MECHANISMS.values())
+    return [f"model.attention.{option}"] if has_option else []
 
 
 def _read(path: str, origin: Origin) -> dict:
@@ -141,7 +120,7 @@ def _merged(base: Mapping, changes: Mapping, key: str = "") -> dict:
     A sweep, and the options of another mechanism, are replaced as a whole. A new `model.kind` drops the keys that only
     other kinds have. A new `data.task` drops `data.copy`, and the reverse.
     """
-    name = base.get("name", mechanism_options.DEFAULT)
+    name = base.get("name", attention.DEFAULT)
     changes_mechanism = key == "model.attention" and changes.get("name", name) != name
     if changes_mechanism or key == "sweep":
         return dict(changes)
@@ -158,7 +137,7 @@ def _merged(base: Mapping, changes: Mapping, key: str = "") -> dict:
 
 def _drop_other_kinds(model: dict, kind: Any) -> None:
     """Removes the keys of `model` that only other kinds have."""
-    for name in keys_of_other_kinds(ModelConfig, kind) & model.keys():
+    for name in keys_of_other_kinds(sections_of(ModelConfig), kind) & model.keys():
         del model[name]
 
 
@@ -177,7 +156,7 @@ def apply_changes(tree: Mapping, changes: Mapping[str, Any], origin: Origin | No
     is not a mapping.
     """
     origin = origin or Origin("sweep")
-    changed: dict = _deep_copy(tree)
+    changed: dict = plain(tree)
     for key in sorted(changes, key=lambda key: (key.count("."), not key.endswith((".name", ".kind")))):
         *parents, last = key.split(".")
         node = changed
@@ -187,11 +166,11 @@ def apply_changes(tree: Mapping, changes: Mapping[str, Any], origin: Origin | No
             node = node[parent]
             if not isinstance(node, dict):
                 raise origin.error(key, f"{short('.'.join(parents[: depth + 1]))} is a value, not a mapping")
-        if key == "model.attention.name" and node.get("name", mechanism_options.DEFAULT) != changes[key]:
+        if key == "model.attention.name" and node.get("name", attention.DEFAULT) != changes[key]:
             node.clear()
         if key == "model.kind":
             _drop_other_kinds(node, changes[key])
-        node[last] = _deep_copy(changes[key])
+        node[last] = plain(changes[key])
     given = {key.split(".")[1] for key, value in changes.items() if key.startswith("data.") and value is not None}
     if given:
         _drop_replaced_task(changed["data"], given)
@@ -200,7 +179,7 @@ def apply_changes(tree: Mapping, changes: Mapping[str, Any], origin: Origin | No
 
 def to_dict(config: Config) -> dict:
     """Returns a run's config as plain values, without the sweep."""
-    tree = _deep_copy(dataclasses.asdict(config))
+    tree = plain(dataclasses.asdict(config))
     del tree["sweep"]
     return tree
 
@@ -208,12 +187,3 @@ def to_dict(config: Config) -> dict:
 def dump(config: Config) -> str:
     """Returns a run's config as YAML, without the sweep."""
     return yaml.safe_dump(to_dict(config), sort_keys=False)
-
-
-def _deep_copy(value: Any) -> Any:
-    """Returns a copy in which every mapping is a dict, every sequence a list, and every NumPy number Python's."""
-    if isinstance(value, Mapping):
-        return {key: _deep_copy(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_deep_copy(item) for item in value]
-    return value.item() if isinstance(value, np.generic) else value

@@ -8,11 +8,12 @@ import numpy as np
 from tqdm import tqdm
 
 from memattn import files, processes, reading
-from memattn.config import CopyConfig, differences
+from memattn.data.config import CopyConfig
 from memattn.data.corpus import SIDES, VOCABULARY
 from memattn.data.tasks import TASKS, draw_lengths
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError, abbreviated
+from memattn.plain_values import differences
 
 MANIFEST = "copy.json"  # for every task; named after the first task
 SPLITS = ("train", "valid")

@@ -10,12 +10,12 @@ from typing import Any, Literal
 import numpy as np
 
 from memattn.config import check_overrides
-from memattn.config.schema import listed
 from memattn.data.batches import streaming_batches
 from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import UNK, Vocabulary
 from memattn.errors import ConfigError, DataError
+from memattn.options import listed
 from memattn.runs.trained import Trained
 from memattn.runs.trained import load as load_trained
 from memattn.search import long_lines

@@ -1,15 +1,17 @@
 """Keras' optimizers by name, made to take gradients that are already summed over the replicas."""
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
 
 from memattn import keras_parts
-from memattn.config import TrainingConfig
-from memattn.config.schema import Origin, did_you_mean, listed, value_of
 from memattn.errors import ConfigError, reason
+from memattn.options import OptionError, checked, did_you_mean, listed
+
+if TYPE_CHECKING:
+    from memattn.training.config import TrainingConfig
 
 OPTIMIZERS = {  # by the names in training.optimizer: classes of tf.keras.optimizers
     "adam": "Adam",
@@ -43,7 +45,7 @@ class _WithoutSum:
     _all_reduce_sum_gradients = aggregate_gradients
 
 
-def optimizer(training: TrainingConfig) -> tf.keras.optimizers.Optimizer:
+def optimizer(training: "TrainingConfig") -> tf.keras.optimizers.Optimizer:
     """Returns the optimizer of a config.
 
     Raises ConfigError for unknown `optimizer_options` and for nadam under Keras 2, RunError for a version of Keras that
@@ -78,5 +80,7 @@ def _option(name: str, value: Any, default: bool | float | None) -> bool | float
     Raises ConfigError for a value of another type.
     """
     hint = bool if isinstance(default, bool) else (float | None if default is None else float)
-    key = f"training.optimizer_options.{name}"
-    return value_of(hint, value, key, Origin("config"), {})
+    try:
+        return checked(f"training.optimizer_options.{name}", hint, value)
+    except OptionError as error:
+        raise ConfigError(str(error)) from error

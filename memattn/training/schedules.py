@@ -4,16 +4,18 @@ Each takes `step`, the number of updates so far, and `decays`, the number of tim
 """
 
 import dataclasses
+from typing import TYPE_CHECKING
 
-from memattn.config import TrainingConfig
+if TYPE_CHECKING:
+    from memattn.training.config import TrainingConfig
 
 
-def constant(training: TrainingConfig, step: int, decays: int) -> float:
+def constant(training: "TrainingConfig", step: int, decays: int) -> float:
     """Returns 1."""
     return 1.0
 
 
-def inverse_sqrt(training: TrainingConfig, step: int, decays: int) -> float:
+def inverse_sqrt(training: "TrainingConfig", step: int, decays: int) -> float:
     """Returns a factor that rises linearly to 1 in `warmup_steps`, then falls with the square root of the step.
 
     See Vaswani et al. (2017).
@@ -21,12 +23,12 @@ def inverse_sqrt(training: TrainingConfig, step: int, decays: int) -> float:
     return min((step + 1) / training.warmup_steps, (training.warmup_steps / (step + 1)) ** 0.5)
 
 
-def linear(training: TrainingConfig, step: int, decays: int) -> float:
+def linear(training: "TrainingConfig", step: int, decays: int) -> float:
     """Returns a factor that falls linearly from 1 at the first step to 0 after `max_steps`."""
     return 1 - step / training.max_steps
 
 
-def plateau(training: TrainingConfig, step: int, decays: int) -> float:
+def plateau(training: "TrainingConfig", step: int, decays: int) -> float:
     """Returns a factor that is 1, times `decay_factor` for every `decay_patience` validations without improvement.
 
     The learning rate does not fall below `min_learning_rate`.
@@ -42,12 +44,12 @@ SCHEDULES = {  # by the names in training.schedule
 }
 
 
-def learning_rate(training: TrainingConfig, step: int, decays: int) -> float:
+def learning_rate(training: "TrainingConfig", step: int, decays: int) -> float:
     """Returns the learning rate of the next update."""
     return training.learning_rate * SCHEDULES[training.schedule](training, step, decays)
 
 
-def depends_on_max_steps(training: TrainingConfig) -> bool:
+def depends_on_max_steps(training: "TrainingConfig") -> bool:
     """Returns whether a greater `max_steps` would have changed the learning rate of a past step."""
     longer = dataclasses.replace(training, max_steps=2 * training.max_steps)
     steps = {0, training.max_steps // 2, training.max_steps - 1}

@@ -152,11 +152,11 @@ def test_a_variant_with_all_options_of_windowed_memory_is_windowed_memory(readin
         (MemoryVariantAttention, {"encoder_scoring": "tanh"}, "'tanh' is none of softmax, sigmoid, softmax_time"),
         (MemoryVariantAttention, {"encoder_normalize": "slots"}, "encoder_normalize: 'slots' is none of none, time"),
         (MemoryVariantAttention, {"read": "content"}, "read: 'content' is none of address, additive"),
-        (MemoryVariantAttention, {"vote_scale": 0.0}, "vote_scale: must be a number above 0, not 0.0"),
-        (MemoryVariantAttention, {"vote_scale": float("nan")}, "vote_scale: must be a number above 0, not nan"),
-        (WindowedMemoryAttention, {"read_units": 0}, "read_units: must be an int of at least 1, not 0"),
+        (MemoryVariantAttention, {"vote_scale": 0.0}, "vote_scale: must be above 0, not 0.0"),
+        (MemoryVariantAttention, {"vote_scale": float("nan")}, "vote_scale: must be above 0, not nan"),
+        (WindowedMemoryAttention, {"read_units": 0}, "read_units: must be at least 1, not 0"),
         (WindowedMemoryAttention, {"read": "key"}, "read: 'key' is none of address, additive"),
-        (WindowedMemoryAttention, {"num_slots": 0}, "num_slots: must be an int of at least 1, not 0"),
+        (WindowedMemoryAttention, {"num_slots": 0}, "num_slots: must be at least 1, not 0"),
     ],
 )
 def test_values_out_of_range_are_refused(kind, options, message):

@@ -8,9 +8,8 @@ from typing import Any, cast
 
 import yaml
 
-from memattn import reading
-from memattn.config import shipped
-from memattn.config.schema import as_yaml
+from memattn import reading, shipped
+from memattn.plain_values import as_yaml
 
 _LARGEST_SMALL_TEXT = 200_000  # training pairs
 _SMALL = "own_text/small"

@@ -1,12 +1,14 @@
 """Holds the results printed in the paper, and recognizes the configs that reproduce them."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memattn import config as configs
-from memattn.config import Config
 from memattn.evaluation import styles
 from studies import names
+
+if TYPE_CHECKING:
+    from memattn.config import Config
 
 # Britz, Guan & Luong (2017), Table 1: length -> BLEU, and seconds to decode 1,000 examples, presumably on the GPU of
 # training (Nvidia K40m), in the order of TABLE_1_MODELS.
@@ -64,7 +66,7 @@ _FREE_KEYS = {
 }
 
 
-def is_in_table_1(config: Config) -> bool:
+def is_in_table_1(config: "Config") -> bool:
     """Returns whether a config reproduces a row of Table 1 at full scale."""
     copy, attention = config.data.copy, styles.attention(config)
     if copy is None or copy.max_length not in TABLE_1_BLEU:
@@ -78,7 +80,7 @@ def has_extension(attention: Mapping[str, Any]) -> bool:
     return not _is_in_paper(configs.from_dict({"data": {"copy": {}}, "model": {"attention": dict(attention)}}), {})
 
 
-def _is_in_paper(config: Config, settings: dict) -> bool:
+def _is_in_paper(config: "Config", settings: dict) -> bool:
     """Returns whether a config equals the paper's for its mechanism, except for `settings` and free keys."""
     attention = styles.attention(config)
     if attention["name"] not in ("none", "memory", "bahdanau"):
