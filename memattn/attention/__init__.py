@@ -44,7 +44,6 @@ MECHANISMS: dict[str, type[AttentionMechanism]] = {
     "matcha": MatchaAttention,
 }
 
-
 DEFAULT = "memory"  # the mechanism of a mapping without `name`
 MODEL_ARGUMENTS = ("units", "max_source_length", "initializer")  # arguments that the model gives, not a config
 
@@ -62,11 +61,11 @@ def mechanism(name: Any) -> type[AttentionMechanism]:
 
 
 def _outside_class(reference: str) -> type[AttentionMechanism]:
+    """Returns the class of a reference to a class outside the package."""
     module_name, _, class_name = reference.partition(":")
     if not (module_name and class_name.isidentifier()):
-        raise OptionError(
-            "attention.name", f"{reference}: expected module:Class, such as my_package.my_module:MyAttention"
-        )
+        problem = "expected module:Class, such as my_package.my_module:MyAttention"
+        raise OptionError("attention.name", f"{reference}: {problem}")
     with contextlib.suppress(OSError):  # the current directory was removed
         if not {"", os.getcwd()} & set(sys.path):
             sys.path.append(os.getcwd())
@@ -75,11 +74,11 @@ def _outside_class(reference: str) -> type[AttentionMechanism]:
     except Exception as error:  # of any kind: importing runs the user's code
         problem = f"module {module_name} cannot be imported: {type(error).__name__}: {error}"
         raise OptionError("attention.name", f"{reference}: {problem}") from error
-    found = getattr(module, class_name, None)
-    if not (isinstance(found, type) and issubclass(found, AttentionMechanism)):
+    kind = getattr(module, class_name, None)
+    if not (isinstance(kind, type) and issubclass(kind, AttentionMechanism)):
         problem = f"module {module_name} has no memattn.AttentionMechanism {class_name}"
         raise OptionError("attention.name", f"{reference}: {problem}")
-    return found
+    return kind
 
 
 def keys(kind: type[AttentionMechanism]) -> dict[str, inspect.Parameter]:

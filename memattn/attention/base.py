@@ -52,9 +52,8 @@ class AttentionMechanism(ConfiguredLayer):
         if args:
             example = f"{next(iter(known), 'name')}={args[0]!r}"
             raise TypeError(f"{cls.__name__}: all arguments are keywords, such as {example}")
-        options.arguments(
-            known, {name: value for name, value in kwargs.items() if name not in _KERAS_ARGUMENTS}, cls.__name__
-        )
+        given = {name: value for name, value in kwargs.items() if name not in _KERAS_ARGUMENTS}
+        options.arguments(known, given, cls.__name__)
         return super().__new__(cls, **kwargs)
 
     def __init__(self, **kwargs):

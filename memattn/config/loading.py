@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -57,7 +57,7 @@ def _overridden(tree: Mapping, overrides: Sequence[str], origin: Origin) -> Conf
             raise ConfigError(f"--set {short(override)}: write --set key=value, e.g. --set model.units=128")
         changes[key] = parse(text, Origin(f"--set {short(key)}"))
         origin.replace(key, f"--set {short(override)}")
-    return checked(apply_changes(tree, changes, origin), origin)
+    return checked(apply_changes(tree, changes), origin)
 
 
 def checked(tree: Mapping, origin: Origin) -> Config:
@@ -98,7 +98,8 @@ def _read(path: str, origin: Origin) -> dict:
         raise ConfigError(f"{path}: a config is a mapping with the keys data, model, training, decoding, sweep")
     base = tree.pop("base", None)
     if base is not None:
-        tree = _merged(_read(_base_path(base, path, origin_of_file), origin), tree)
+        below = _read(_base_path(base, path, origin_of_file), origin)
+        tree = _merged({name: below[name] for name in below if name != "sweep" or name not in tree}, tree)
     origin.lines.update(origin_of_file.lines)
     return tree
 
@@ -114,67 +115,51 @@ def _base_path(base: Any, path: str, origin: Origin) -> str:
     return base_path
 
 
-def _merged(base: Mapping, changes: Mapping, key: str = "") -> dict:
-    """Returns the mapping of a dotted key, with changes merged into `base` key by key.
+class _Whole(dict):
+    """A mapping that replaces another one as a whole."""
 
-    A sweep, and the options of another mechanism, are replaced as a whole. A new `model.kind` drops the keys that only
-    other kinds have. A new `data.task` drops `data.copy`, and the reverse.
-    """
-    name = base.get("name", attention.DEFAULT)
-    changes_mechanism = key == "model.attention" and changes.get("name", name) != name
-    if changes_mechanism or key == "sweep":
-        return dict(changes)
-    merged = dict(base)
-    if key == "model" and "kind" in changes:
-        _drop_other_kinds(merged, changes["kind"])
-    if key == "data":
-        _drop_replaced_task(merged, {name for name, value in changes.items() if value is not None})
+
+def apply_changes(tree: Mapping, changes: Mapping[str, Any]) -> dict:
+    """Returns a copy of a config's plain values with dotted keys set; keys that `_without_replaced` names are gone."""
+    nested: dict[str, Any] = {}
+    for key in sorted(changes, key=lambda key: key.count(".")):
+        *parents, last = key.split(".")
+        node, value = nested, changes[key]
+        for parent in parents:
+            if not isinstance(node.get(parent), dict):
+                node[parent] = {}
+            node = node[parent]
+        node[last] = _Whole(value) if isinstance(value, Mapping) else value
+    return plain(_merged(tree, nested))
+
+
+def _merged(base: Mapping, changes: Mapping, key: str = "") -> dict:
+    """Returns the mapping of a dotted key with changes, key by key."""
+    merged = _without_replaced(base, changes, key)
     for name, value in changes.items():
-        are_mappings = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)
-        merged[name] = _merged(merged[name], value, f"{key}.{name}".lstrip(".")) if are_mappings else value
+        is_within = (
+            isinstance(value, Mapping) and not isinstance(value, _Whole) and isinstance(merged.get(name), Mapping)
+        )
+        merged[name] = _merged(merged[name], value, f"{key}.{name}".lstrip(".")) if is_within else value
     return merged
 
 
-def _drop_other_kinds(model: dict, kind: Any) -> None:
-    """Removes the keys of `model` that only other kinds have."""
-    for name in keys_of_other_kinds(sections_of(ModelConfig), kind) & model.keys():
-        del model[name]
+def _without_replaced(base: Mapping, changes: Mapping, key: str) -> dict:
+    """Returns the mapping of a dotted key without what its changes replace.
 
-
-def _drop_replaced_task(data: dict, given: Set[str]) -> None:
-    """Removes `copy` from the mapping `data` if `task` is among the keys that are given now, and the reverse."""
-    for task, replaced in (("copy", "task"), ("task", "copy")):
-        if task in given and replaced not in given:
-            data.pop(replaced, None)
-
-
-def apply_changes(tree: Mapping, changes: Mapping[str, Any], origin: Origin | None = None) -> dict:
-    """Returns a copy of plain values with dotted keys set.
-
-    A new `model.attention.name` drops the options of the former mechanism, a new `model.kind` the keys that only other
-    kinds have, and a new `data.task` drops `data.copy`, or the reverse. Raises ConfigError for a key below a value that
-    is not a mapping.
+    Another mechanism replaces the options of the former one, another kind of model the keys that only other kinds have,
+    and `data.task` replaces `data.copy`, or the reverse.
     """
-    origin = origin or Origin("sweep")
-    changed: dict = plain(tree)
-    for key in sorted(changes, key=lambda key: (key.count("."), not key.endswith((".name", ".kind")))):
-        *parents, last = key.split(".")
-        node = changed
-        for depth, parent in enumerate(parents):
-            if node.get(parent) is None:
-                node[parent] = {}
-            node = node[parent]
-            if not isinstance(node, dict):
-                raise origin.error(key, f"{short('.'.join(parents[: depth + 1]))} is a value, not a mapping")
-        if key == "model.attention.name" and node.get("name", attention.DEFAULT) != changes[key]:
-            node.clear()
-        if key == "model.kind":
-            _drop_other_kinds(node, changes[key])
-        node[last] = plain(changes[key])
-    given = {key.split(".")[1] for key, value in changes.items() if key.startswith("data.") and value is not None}
-    if given:
-        _drop_replaced_task(changed["data"], given)
-    return changed
+    dropped: set[str] = set()
+    if key == "model.attention":
+        name = base.get("name", attention.DEFAULT)
+        dropped = set(base) if changes.get("name", name) != name else set()
+    elif key == "model" and "kind" in changes:
+        dropped = keys_of_other_kinds(sections_of(ModelConfig), changes["kind"])
+    elif key == "data":
+        given = {name for name, value in changes.items() if value is not None} & {"task", "copy"}
+        dropped = {"task", "copy"} - given if given else set()
+    return {name: value for name, value in base.items() if name not in dropped}
 
 
 def to_dict(config: Config) -> dict:

@@ -1,4 +1,8 @@
-"""The whole config of a run: the options of each part, with the rules between parts, and a sweep of runs."""
+"""The whole config of a run: the options of each part, with the rules between parts, and a sweep of runs.
+
+The defaults are the settings of the paper's copy task (Britz, Guan & Luong, 2017, section 4.1). The comment beside or
+above an option is its description in docs/reference/configuration.md.
+"""
 
 import dataclasses
 from collections.abc import Mapping

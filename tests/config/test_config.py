@@ -291,7 +291,7 @@ def test_attention_without_a_name_is_memory_attention(load):
     [
         ("grid: {model.unit: [3]}", "sweep run unit=3: model.unit: unknown key; did you mean units?"),
         ("grid: {model.units: [3, 0]}", "sweep run units=0: model.units: must be at least 1, not 0"),
-        ("cells: [{model.units.x: 3}]", "sweep: model.units.x: model.units is a value, not a mapping"),
+        ("cells: [{model.units.x: 3}]", "sweep run x=3: model.units: expected an int, not {'x': 3}"),
         ("cells: [{model: 3}]", "sweep run model=3: model: expected a mapping, not 3"),
         ("grid: {sweep.grid: [1]}", "sweep run grid=1: sweep.grid: expected a mapping, not 1"),
         ("grids: [{model.units: [3, 0]}]", "sweep run units=0: model.units: must be at least 1, not 0"),
