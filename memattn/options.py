@@ -190,6 +190,15 @@ def _is(value: Any, origin: type) -> bool:
     return isinstance(value, accepted.get(origin, origin))  # type: ignore[arg-type]
 
 
+def plain(value: Any) -> Any:
+    """Returns a copy in which every mapping is a dict, every sequence a list, and every NumPy number Python's."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def members(hint: Any) -> tuple[Any, ...]:
     """Returns the members of a union; for another hint, the hint itself."""
     is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)

@@ -1,10 +1,8 @@
-"""Plain values, as YAML and JSON have them: written in one line, copied, and compared."""
+"""Plain values, as YAML and JSON have them: written in one line, and compared."""
 
 import math
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 import yaml
 
 from memattn.errors import short
@@ -14,15 +12,6 @@ def as_yaml(value: Any) -> str:
     """Returns a value as YAML, in one line."""
     style = '"' if isinstance(value, str) and not value.isprintable() else None  # only this style keeps it in one line
     return yaml.safe_dump(value, default_flow_style=True, default_style=style, width=math.inf).splitlines()[0]
-
-
-def plain(value: Any) -> Any:
-    """Returns a copy in which every mapping is a dict, every sequence a list, and every NumPy number Python's."""
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return value.item() if isinstance(value, np.generic) else value
 
 
 class Difference(NamedTuple):

@@ -10,7 +10,8 @@ from typing import Any
 from memattn import attention
 from memattn.config.sections import Config
 from memattn.models.seq2seq import Seq2SeqConfig
-from memattn.plain_values import as_yaml, plain
+from memattn.options import plain
+from memattn.plain_values import as_yaml
 
 _WIDTH = 100
 

@@ -11,8 +11,7 @@ from memattn import attention, reading, shipped
 from memattn.config.schema import Origin, build, keys_named, keys_of_other_kinds, parse, sections_of
 from memattn.config.sections import Config, ModelConfig
 from memattn.errors import ConfigError, DataError, abbreviated, short
-from memattn.options import hints
-from memattn.plain_values import plain
+from memattn.options import hints, plain
 
 
 def load(path: str, overrides: Sequence[str]) -> Config:

@@ -14,8 +14,8 @@ from memattn.config.commented import arguments, comments, summary
 from memattn.config.schema import sections_of
 from memattn.config.sections import Config
 from memattn.errors import ConfigError
-from memattn.options import OneOf, Range, hints, members
-from memattn.plain_values import as_yaml, plain
+from memattn.options import OneOf, Range, hints, members, plain
+from memattn.plain_values import as_yaml
 from pages.filling import filled
 
 BEGIN, END = "<!-- keys -->\n", "<!-- end of keys -->\n"

@@ -113,20 +113,69 @@ def test_the_folder_of_a_copy_task_is_named_after_all_of_its_settings(load):
     assert load("data: {copy: {}, folder: somewhere}").data.path == "somewhere"
 
 
-def test_overrides_win_over_the_file_and_later_ones_over_earlier_ones(load):
-    text = COPY + "model: {units: 3, layers: 4}\n"
-    config = load(text, "model.units=5", "training.seed=9", "model.units=6")
-    assert (config.model.units, config.model.layers, config.training.seed) == (6, 4, 9)
+MEMORY = COPY + "model: {units: 3, layers: 4, attention: {name: memory, num_slots: 4}}\n"
+SHORT = "data: {num_buckets: 3, copy: {max_length: 5}}\n"
+REPLACED = {"name": "content", "cache_keys": True}
 
 
-def test_an_override_may_set_a_key_of_a_mapping_that_the_file_lacks(load):
-    assert load(COPY, "decoding.beam_size=2").decoding.beam_size == 2
-    assert load("model: {units: 3}", "data.copy.max_length=2").data.copy.max_length == 2
+def value_of(config, key):
+    """The value of a dotted key; None if the config or a section in it does not have the key."""
+    value = configs.to_dict(config)
+    for part in key.split("."):
+        value = None if value is None else value.get(part)
+    return value
 
 
-def test_an_override_of_a_mapping_replaces_it(load):
-    config = load(COPY + "model: {units: 3, layers: 4}\n", "model={units: 5}")
-    assert (config.model.units, config.model.layers) == (5, 2)
+@pytest.mark.parametrize(
+    ("below", "overrides", "expected"),
+    [
+        (MEMORY, ["model.units=5", "training.seed=9", "model.units=6"], {"model.units": 6, "model.layers": 4}),
+        (MEMORY, ["model={units: 5}"], {"model.units": 5, "model.layers": 2}),
+        ("model: {units: 3}\n", ["data.copy.max_length=2"], {"model.units": 3, "data.copy.max_length": 2}),
+        (COPY, ["model.attention.num_slots=3"], {"model.attention.name": "memory", "model.attention.num_slots": 3}),
+        (MEMORY, ["model.attention.name=memory"], {"model.attention.num_slots": 4}),
+        (
+            COPY + "model: {attention: {num_slots: 4}}",
+            ["model.attention.name=memory"],
+            {"model.attention.num_slots": 4},
+        ),
+        (MEMORY, ["model.attention.name=content"], {"model.attention": REPLACED, "model.units": 3}),
+        (MEMORY, ["model.attention={name: content}"], {"model.attention": REPLACED, "model.units": 3}),
+        (SHORT, ["data.task.name=sort"], {"data.copy": None, "data.task.name": "sort", "data.num_buckets": 3}),
+        (SHORT, ["data.num_buckets=4", "data.task=null"], {"data.copy.max_length": 5, "data.num_buckets": 4}),
+        (SHORT, ["data.folder=here"], {"data.copy.max_length": 5, "data.folder": "here"}),
+        ("data: {task: {name: sort}}\n", ["data.copy={max_length: 7}"], {"data.copy.max_length": 7, "data.task": None}),
+    ],
+)
+def test_an_override_keeps_all_that_it_does_not_replace(load, below, overrides, expected):
+    config = load(below, *overrides)
+    assert {key: value_of(config, key) for key in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("below", "changes", "expected"),
+    [
+        (MEMORY, "model: {attention: {name: memory}}", {"model.attention.num_slots": 4, "model.units": 3}),
+        (MEMORY, "model: {attention: {name: content}}", {"model.attention": REPLACED, "model.units": 3}),
+        (SHORT, "data: {task: {}}", {"data.copy": None, "data.task.max_length": 20, "data.num_buckets": 3}),
+        (SHORT, "data: {folder: here}", {"data.copy.max_length": 5, "data.folder": "here"}),
+        ("data: {task: {name: sort}}\n", "data: {copy: {}}", {"data.copy.max_length": 20, "data.task": None}),
+    ],
+)
+def test_a_config_keeps_all_of_its_base_that_it_does_not_replace(load_files, below, changes, expected):
+    config = load_files(run=f"base: below.yaml\n{changes}\n", below=below)
+    assert {key: value_of(config, key) for key in expected} == expected
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_mechanism_and_its_options_may_be_changed_in_either_order(load, order):
+    overrides = ["model.attention.name=content", "model.attention.cache_keys=false"]
+    assert load(MEMORY, *overrides[::order]).model.attention == {"name": "content", "cache_keys": False}
+
+
+def test_two_tasks_are_refused(load):
+    with pytest.raises(ConfigError, match="data.task: given beside data.copy"):
+        load(SHORT, "data.task.name=sort", "data.copy.seed=2")
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -137,21 +186,6 @@ def test_an_override_of_a_mapping_and_one_within_it_may_come_in_either_order(loa
     overrides = ["model={units: 5}", "model.attention.name=content"]
     config = load(COPY, *overrides[::order])
     assert (config.model.units, config.model.attention["name"]) == (5, "content")
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_another_mechanism_drops_the_options_of_the_former_one(load, order):
-    text = COPY + "model: {attention: {name: memory, num_slots: 4}}"
-    assert load(text, "model.attention.name=content").model.attention == {"name": "content", "cache_keys": True}
-    overrides = ["model.attention.name=content", "model.attention.cache_keys=false"]
-    assert load(text, *overrides[::order]).model.attention == {"name": "content", "cache_keys": False}
-
-
-@pytest.mark.parametrize("name", ["name: memory, ", ""])
-def test_the_same_mechanism_keeps_its_options(load, name):
-    """The mechanism of an attention without a name is memory."""
-    text = COPY + f"model: {{attention: {{{name}num_slots: 4}}}}"
-    assert load(text, "model.attention.name=memory").model.attention["num_slots"] == 4
 
 
 def test_an_override_may_hold_any_yaml(load):
@@ -279,13 +313,6 @@ def test_a_key_of_the_grid_and_of_a_cell_is_refused(load, name):
         load(COPY + f"sweep: {{grid: {{model.units: [3]}}, {name}: [{{model.units: [4]}}]}}")
 
 
-def test_attention_without_a_name_is_memory_attention(load):
-    assert (
-        load(COPY, "model.attention.num_slots=3").model.attention
-        == load(COPY, "model.attention={name: memory, num_slots: 3}").model.attention
-    )
-
-
 @pytest.mark.parametrize(
     ("sweep", "message"),
     [
@@ -351,19 +378,6 @@ def test_a_config_overrides_the_keys_of_its_base(load_files):
     assert "base" not in configs.to_dict(config)
 
 
-def test_the_same_mechanism_keeps_the_options_of_the_base(load_files):
-    below = COPY + "model: {attention: {num_slots: 4}}"
-    config = load_files(run="base: below.yaml\nmodel: {attention: {name: memory}}\n", below=below)
-    assert config.model.attention["num_slots"] == 4
-
-
-def test_another_mechanism_drops_the_options_of_the_base(load_files):
-    below = COPY + "model: {units: 5, attention: {name: memory, num_slots: 4}}\n"
-    config = load_files(run="base: below.yaml\nmodel: {attention: {name: content}}\n", below=below)
-    assert config.model.attention == {"name": "content", "cache_keys": True}
-    assert config.model.units == 5
-
-
 def test_another_kind_of_model_drops_the_keys_that_it_does_not_have(load_files):
     below = COPY + "model: {layers: 3, mix: false, attention: {name: content}}\n"
     model = {"kind": "extended", "cell": "cgru", "width": 4, "layers": 3, "units": 9, "dropout": 0.2}
@@ -382,31 +396,6 @@ def test_unknown_kinds_and_keys_of_other_kinds_are_refused(load, changes):
     right = r"is for model.kind: .*|is none of seq2seq, neural_gpu, markovian, extended(; did you mean extended\?)?"
     with pytest.raises(ConfigError, match=rf"config.yaml:2: model.(width|mix|kind): .*({right})"):
         load(COPY + f"model: {{{changes}}}")
-
-
-def test_a_task_replaces_that_of_the_base(load_files):
-    below = "data: {num_buckets: 3, copy: {max_length: 5}}\n"
-    data = load_files(run="base: below.yaml\ndata: {task: {}}\n", below=below).data
-    assert (data.copy, data.task.max_length, data.num_buckets) == (None, 20, 3)
-    above = "base: run.yaml\ndata: {task: {name: sort}}\n"
-    data = load_files(above=above, run="base: below.yaml\ndata: {task: {seed: 2}}\n", below=below).data
-    assert (data.copy, data.task.name, data.task.seed) == (None, "sort", 2)
-    data = load_files(run="base: below.yaml\ndata: {copy: {}}\n", below="data: {task: {name: sort}}\n").data
-    assert (data.copy.max_length, data.task) == (20, None)
-    assert load_files(run="base: below.yaml\ndata: {folder: here}\n", below=below).data.copy.max_length == 5
-
-
-def test_a_task_replaces_another_also_as_a_change(load_files):
-    config = "data: {copy: {max_length: 5}}\n"
-    data = load_files("data.task.name=sort", run=config).data
-    assert (data.copy, data.task.name) == (None, "sort")
-    data = load_files("data.copy={max_length: 7}", run="data: {task: {name: sort}}\n").data
-    assert (data.copy.max_length, data.task) == (7, None)
-    assert load_files("data.num_buckets=3", "data.task=null", run=config).data.copy.max_length == 5
-    with pytest.raises(ConfigError, match="data.task: given beside data.copy"):
-        load_files("data.task.name=sort", "data.copy.seed=2", run=config)
-    (run,) = expand(load_files(run=f"{config}sweep: {{cells: [{{data.task.name: sort}}]}}\n")).values()
-    assert (run.data.copy, run.data.task.name) == (None, "sort")
 
 
 def test_a_sweep_replaces_that_of_the_base(load_files):
