@@ -170,11 +170,12 @@ def checked(option: str, hint: Any, value: Any) -> Any:
         elif origin not in _TYPES:
             return value
         elif _is(value, origin):
+            value = float(value) if origin is float else value
             if problem := next(filter(None, (rule.problem(value) for rule in rules)), ""):
                 raise OptionError(option, problem)
             if origin is tuple:
                 return tuple(checked(f"{option}[{i}]", arguments[0], item) for i, item in enumerate(value))
-            return float(value) if origin is float else value
+            return value
         else:
             expected.append(_TYPES[origin])
     if all(name not in _TYPES.values() or name == "null" for name in expected):

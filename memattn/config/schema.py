@@ -107,14 +107,15 @@ def build(section: type[_Section], tree: Any, key: str, origin: Origin) -> _Sect
     if not isinstance(tree, Mapping):
         raise origin.error(key, f"expected a mapping, not {abbreviated(tree)}")
     fields, values = hints(section), {}
-    for name, value in tree.items():
-        dotted = f"{key}.{name}" if key else str(name)
+    for name in tree:
         if name not in fields:
             problems = ["unknown key", *did_you_mean(name, fields), f"known keys: {listed(fields)}"]
-            raise origin.error(dotted, "; ".join(problems))
+            raise origin.error(f"{key}.{name}".lstrip("."), "; ".join(problems))
+    for name, value in tree.items():
         nested = sections_of(fields[name])
         is_null = value is None and type(None) in members(fields[name])
-        values[name] = _build_one_of(nested, value, dotted, origin) if nested and not is_null else value
+        is_section = nested and not is_null
+        values[name] = _build_one_of(nested, value, f"{key}.{name}".lstrip("."), origin) if is_section else value
     try:
         return section(**values)
     except OptionError as error:

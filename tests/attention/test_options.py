@@ -89,7 +89,7 @@ def test_a_value_that_fits_becomes_one_of_python(hint, value, result):
         (bool | Literal["auto"], "x", "expected true or false or auto, not 'x'"),
         (Literal["left", "right"], "lift", r"'lift' is none of left, right; did you mean left\?"),
         (Annotated[str, OneOf(SCHEDULES)], "lineer", r"'lineer' is none of constant, linear; did you mean linear\?"),
-        (Annotated[float, Range(above=0, at_most=1)], 0, "must be above 0 and at most 1, not 0"),
+        (Annotated[float, Range(above=0, at_most=1)], 0, "must be above 0 and at most 1, not 0.0"),
         (Annotated[float, Range(at_least=0)], float("nan"), "must be at least 0, not nan"),
         (Annotated[float, Range(at_least=0)], float("inf"), "must be at least 0, not inf"),
     ],

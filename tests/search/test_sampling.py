@@ -134,7 +134,7 @@ def test_a_config_may_ask_for_more_samples_than_its_beam_size():
 
     assert load(sample={}, n_best=20, beam_size=2).sample == SampleConfig()
     assert load(sample=None).sample is None
-    with pytest.raises(ConfigError, match=r"decoding.sample.top_p: must be below 1"):
+    with pytest.raises(ConfigError, match=r"decoding.sample.top_p: must be above 0 and below 1"):
         load(sample={"top_p": 1.5})
     with pytest.raises(ConfigError, match="decoding.coverage_penalty: "):
         load(sample={}, coverage_penalty=0.2)
