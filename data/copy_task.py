@@ -10,8 +10,8 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 
 from absl import flags
 
-from memattn.config import CopyConfig
 from memattn.data import tasks
+from memattn.data.config import CopyConfig
 
 LARGEST = 2**31 - 1
 

@@ -12,7 +12,6 @@ from absl import flags
 
 from memattn import config as configs
 from memattn.errors import ConfigError
-from memattn.sweeps.expand import expand
 
 
 def _check() -> None:
@@ -22,6 +21,7 @@ def _check() -> None:
 
 
 def _main() -> int:
+    from memattn.sweeps.expand import expand
     from memattn.sweeps.runner import run_sweep
 
     options = flags.FLAGS

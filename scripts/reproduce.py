@@ -18,8 +18,8 @@ import sys
 
 from absl import flags
 
-from memattn.config.schema import did_you_mean
 from memattn.errors import ConfigError, DataError, RunError
+from memattn.options import did_you_mean
 
 
 def main(*names: str) -> int:

@@ -4,16 +4,19 @@ import json
 import operator
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
 from memattn import files, processes, reading
-from memattn.config import CopyConfig, TaskConfig, differences
 from memattn.data.corpus import SIDES, VOCABULARY
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError
+from memattn.plain_values import differences
+
+if TYPE_CHECKING:
+    from memattn.data.config import CopyConfig, TaskConfig
 
 MANIFEST = "copy.json"  # for every task; named after the first task
 SPLITS = ("train", "valid")
@@ -33,20 +36,20 @@ class Task(NamedTuple):
         for arithmetic, digits of the longer operand.
     """
 
-    tokens: Callable[[CopyConfig], list[str]]
+    tokens: Callable[["CopyConfig"], list[str]]
     pairs: Callable[[Any, np.random.RandomState, np.ndarray], list[Pair]]
 
 
-def draw_lengths(config: CopyConfig, random: np.random.RandomState, number: int) -> np.ndarray:
+def draw_lengths(config: "CopyConfig", random: np.random.RandomState, number: int) -> np.ndarray:
     """Draws lengths [number], uniform on 0 to L (section 4.1 of the paper)."""
     return random.randint(0, config.max_length + 1, size=number)
 
 
-def _symbols(config: CopyConfig) -> list[str]:
+def _symbols(config: "CopyConfig") -> list[str]:
     return [str(symbol) for symbol in range(config.num_symbols)]
 
 
-def _draw_sequences(config: CopyConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[np.ndarray]:
+def _draw_sequences(config: "CopyConfig", random: np.random.RandomState, lengths: np.ndarray) -> list[np.ndarray]:
     """Draws a sequence of uniformly distributed symbols for each length."""
     symbols = random.randint(0, config.num_symbols, size=lengths.sum())
     return np.split(symbols, np.cumsum(lengths)[:-1])
@@ -59,7 +62,7 @@ def _as_tokens(symbols: np.ndarray) -> list[str]:
 def _transduction(change: Callable[[np.ndarray], np.ndarray]) -> Task:
     """Returns the task whose target is `change(source)`."""
 
-    def pairs(config: CopyConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
+    def pairs(config: "CopyConfig", random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
         sequences = _draw_sequences(config, random, lengths)
         return [(_as_tokens(source), _as_tokens(change(source))) for source in sequences]
 
@@ -70,7 +73,7 @@ def _key(number: int) -> str:
     return f"k{number}"
 
 
-def _lookup_pairs(config: CopyConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
+def _lookup_pairs(config: "CopyConfig", random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
     """Draws up to L keys in random order, each before its value; the target has the values in the order of the keys.
 
     No token of the source tells what will be asked, so a memory must keep all pairs.
@@ -87,7 +90,7 @@ def _marked(symbol: int) -> str:
     return f"{MARK}{symbol}"
 
 
-def _selective_pairs(config: TaskConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
+def _selective_pairs(config: "TaskConfig", random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
     """Draws sources with a few marked symbols; the target has the marked symbols in their order."""
     pairs = []
     for symbols in _draw_sequences(config, random, lengths):
@@ -106,7 +109,7 @@ def _arithmetic(sign: str, operation: Callable[[int, int], int], num_digits: Cal
     has `num_digits(k, l)`.
     """
 
-    def pairs(config: TaskConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
+    def pairs(config: "TaskConfig", random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
         examples, base = [], config.num_symbols
         left_lengths, right_lengths = _operand_lengths(config, random, lengths)
         sequences = _draw_sequences(config, random, left_lengths + right_lengths)
@@ -121,7 +124,7 @@ def _arithmetic(sign: str, operation: Callable[[int, int], int], num_digits: Cal
 
 
 def _operand_lengths(
-    config: TaskConfig, random: np.random.RandomState, lengths: np.ndarray
+    config: "TaskConfig", random: np.random.RandomState, lengths: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the numbers of digits [N] of both operands: `lengths`; if `uneven`, one operand may have fewer."""
     if not config.uneven:

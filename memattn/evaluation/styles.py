@@ -4,9 +4,10 @@ A model is given by the options of its attention. A Neural GPU, which has none, 
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memattn.config import Config, Seq2SeqConfig
+if TYPE_CHECKING:
+    from memattn.config import Config
 
 
 class Style(NamedTuple):
@@ -46,9 +47,9 @@ _DASHES = ("-", "--", "-.", ":")
 PALETTE = ("#0072B2", "#D55E00", "#3D9BD9", "#00A87A", "#AA4499", "#222222", "#7A3B10")
 
 
-def attention(config: Config) -> Mapping[str, Any]:
+def attention(config: "Config") -> Mapping[str, Any]:
     """Returns the options of a model's attention; of a Neural GPU, its kind as `name`."""
-    return config.model.attention if isinstance(config.model, Seq2SeqConfig) else {"name": config.model.kind}
+    return config.model.attention if config.model.kind == "seq2seq" else {"name": config.model.kind}
 
 
 def words(attention: Mapping[str, Any]) -> str:

@@ -9,10 +9,9 @@ import numpy as np
 import yaml
 
 from memattn import config as configs
-from memattn.config import differences
-from memattn.config.schema import as_yaml
 from memattn.evaluation import model_card, styles
 from memattn.evaluation.metrics import METRICS, REPORTED
+from memattn.plain_values import as_yaml, differences
 from memattn.reports import charts
 from memattn.reports.examples import Attention, Example, by_test_set
 from memattn.reports.runs import ReportedRun, evaluation_command

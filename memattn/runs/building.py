@@ -36,9 +36,8 @@ def build_model(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # Keras 3 warns, then raises
-            options = {key: value for key, value in vars(run_config.model).items() if key != "kind"}
             kind = KINDS[run_config.model.kind]
-            return kind(**options, **sizes, dtype=precision or run_config.training.precision)
+            return kind(run_config.model, **sizes, dtype=precision or run_config.training.precision)
     except ValueError as error:
         raise ConfigError(f"model: {reason(error)}") from error
 

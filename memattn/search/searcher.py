@@ -14,7 +14,6 @@ import numpy as np
 import tensorflow as tf
 
 from memattn import xla
-from memattn.config import DecodingConfig
 from memattn.data.batches import decoding_batches
 from memattn.data.lexicon import Lexicon, Selection
 from memattn.data.sentences import Sources
@@ -22,6 +21,7 @@ from memattn.data.vocabulary import BOS, EOS, Vocabulary
 from memattn.errors import ConfigError
 from memattn.models.interface import AligningModel, Alternative, DecodingModel, aligns
 from memattn.search.beam_search import Hypotheses, beam_search
+from memattn.search.config import DecodingConfig
 from memattn.search.sampling import sample
 
 BATCHES_AT_ONCE = 2  # each uses the cores that small operations of the other leave idle

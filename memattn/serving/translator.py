@@ -11,12 +11,12 @@ from typing import Literal
 import numpy as np
 
 from memattn.config import check_overrides
-from memattn.config.schema import listed
 from memattn.data.batches import streaming_batches
 from memattn.data.bpe import SEPARATOR
 from memattn.data.sentences import Sentences
 from memattn.data.vocabulary import UNK
 from memattn.errors import ConfigError, DataError, abbreviated
+from memattn.options import listed
 from memattn.runs.trained import Trained
 from memattn.runs.trained import load as load_trained
 from memattn.search.searcher import Searcher, translation

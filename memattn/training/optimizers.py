@@ -3,14 +3,16 @@
 import dataclasses
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
 
-from memattn.config import TrainingConfig
-from memattn.config.schema import Origin, did_you_mean, listed, value_of
 from memattn.errors import ConfigError, RunError, reason
+from memattn.options import OptionError, checked, did_you_mean, listed
+
+if TYPE_CHECKING:
+    from memattn.training.config import TrainingConfig
 
 OPTIMIZERS = {  # by the names in training.optimizer: classes of tf.keras.optimizers
     "adam": "Adam",
@@ -44,7 +46,7 @@ class _WithoutSum:
     _all_reduce_sum_gradients = aggregate_gradients
 
 
-def optimizer(training: TrainingConfig) -> tf.keras.optimizers.Optimizer:
+def optimizer(training: "TrainingConfig") -> tf.keras.optimizers.Optimizer:
     """Returns the optimizer of a config, which takes gradients that are already summed over the replicas.
 
     Raises ConfigError for unknown `optimizer_options` and for nadam under Keras 2, RunError for a version of Keras that
@@ -68,7 +70,7 @@ def optimizer(training: TrainingConfig) -> tf.keras.optimizers.Optimizer:
         raise ConfigError(f"training.optimizer_options: {reason(error)}") from error
 
 
-def _option(name: str, value: Any, training: TrainingConfig, defaults: Mapping[str, Any]) -> bool | float | None:
+def _option(name: str, value: Any, training: "TrainingConfig", defaults: Mapping[str, Any]) -> bool | float | None:
     """Returns the value of an option whose type is that of its default; where that is None, it may be a number, too.
 
     Raises ConfigError for an unknown option and for a value of another type.
@@ -79,15 +81,18 @@ def _option(name: str, value: Any, training: TrainingConfig, defaults: Mapping[s
         raise ConfigError(f"{key}: {'; '.join([*problems, f'its options: {listed(list(defaults))}'])}")
     default = defaults[name]
     hint = bool if isinstance(default, bool) else (float | None if default is None else float)
-    return value_of(hint, value, key, Origin("config"), {})
+    try:
+        return checked(key, hint, value)
+    except OptionError as error:
+        raise ConfigError(str(error)) from error
 
 
-def constant(training: TrainingConfig, step: int, decays: int) -> float:
+def constant(training: "TrainingConfig", step: int, decays: int) -> float:
     """Returns 1."""
     return 1.0
 
 
-def inverse_sqrt(training: TrainingConfig, step: int, decays: int) -> float:
+def inverse_sqrt(training: "TrainingConfig", step: int, decays: int) -> float:
     """Returns a factor that rises linearly to 1 in `warmup_steps`, then falls with the square root of the step.
 
     See Vaswani et al. (2017).
@@ -95,12 +100,12 @@ def inverse_sqrt(training: TrainingConfig, step: int, decays: int) -> float:
     return min((step + 1) / training.warmup_steps, (training.warmup_steps / (step + 1)) ** 0.5)
 
 
-def linear(training: TrainingConfig, step: int, decays: int) -> float:
+def linear(training: "TrainingConfig", step: int, decays: int) -> float:
     """Returns a factor that falls linearly from 1 at the first step to 0 after `max_steps`."""
     return 1 - step / training.max_steps
 
 
-def plateau(training: TrainingConfig, step: int, decays: int) -> float:
+def plateau(training: "TrainingConfig", step: int, decays: int) -> float:
     """Returns a factor that is 1, times `decay_factor` for every `decay_patience` validations without improvement.
 
     The learning rate does not fall below `min_learning_rate`.
@@ -118,12 +123,12 @@ SCHEDULES = {
 }
 
 
-def learning_rate(training: TrainingConfig, step: int, decays: int) -> float:
+def learning_rate(training: "TrainingConfig", step: int, decays: int) -> float:
     """Returns the learning rate of the next update."""
     return training.learning_rate * SCHEDULES[training.schedule](training, step, decays)
 
 
-def depends_on_max_steps(training: TrainingConfig) -> bool:
+def depends_on_max_steps(training: "TrainingConfig") -> bool:
     """Returns whether a greater `max_steps` would have changed the learning rate of a past step."""
     longer = dataclasses.replace(training, max_steps=2 * training.max_steps)
     steps = {0, training.max_steps // 2, training.max_steps - 1}

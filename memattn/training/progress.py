@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from memattn.config import TrainingConfig
 from memattn.data.vocabulary import PAD
 from memattn.evaluation.metrics import METRICS
+from memattn.training.config import TrainingConfig
 from memattn.training.optimizers import learning_rate
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import tensorflow as tf
 
 from memattn import xla
-from memattn.config import TrainingConfig
 from memattn.data.sentences import PADDING
 from memattn.data.vocabulary import PAD
 from memattn.models.dropout import split_seed
 from memattn.models.interface import Model
 from memattn.models.seq2seq import Seq2Seq
+from memattn.training.config import TrainingConfig
 from memattn.training.loss import LOSSES, context_distance
 from memattn.training.optimizers import optimizer
 

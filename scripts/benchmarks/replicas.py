@@ -17,7 +17,6 @@ from benchmarks import tables
 from memattn import cli, files
 from memattn import config as configs
 from memattn.evaluation import formatting
-from memattn.sweeps.expand import expand
 
 CONFIGS = ("configs/studies/table1/paper.yaml", "configs/wmt17/en-de.yaml")
 # Number of GPUs, the slowest link in their ring, and the standard's GB/s of that link in one direction.
@@ -28,6 +27,7 @@ def main() -> int:
     from studies.estimates import vocabulary_size
 
     from memattn.runs import building
+    from memattn.sweeps.expand import expand
 
     options, rows = flags.FLAGS, []
     files.make_folder(os.path.dirname(options.output))

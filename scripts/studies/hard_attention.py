@@ -74,20 +74,16 @@ def sequences(number: int, max_length: int, random: np.random.Generator) -> np.n
 
 def make_model(kind: str, max_length: int) -> memattn.Seq2Seq:
     """Makes a model with one layer and without a mixing layer, so that the output layer reads [h; c]."""
-    return memattn.Seq2Seq(
-        vocabulary_size=FIRST_SYMBOL + SYMBOLS,
-        max_source_length=max_length + 1,
+    config = memattn.Seq2SeqConfig(
         layers=1,
         units=UNITS,
         embedding_size=UNITS // 2,
         dropout=0.0,
         init_scale=0.1,
-        input_feeding=True,
         mix=False,
-        bridge="auto",
-        tie_embeddings="none",
         attention={"name": "bahdanau" if kind == SOFT else f"{__name__}:{HardAttention.__name__}"},
     )
+    return memattn.Seq2Seq(config, vocabulary_size=FIRST_SYMBOL + SYMBOLS, max_source_length=max_length + 1)
 
 
 def make_update(kind: str, model: memattn.Seq2Seq) -> Callable[[tf.Tensor, tf.Tensor], None]:

@@ -129,12 +129,7 @@ OVERRIDES = {
         "batch_size: unknown key; did you mean training.batch_size or decoding.batch_size?",
     ),
     "--set of a section": (COPY, "model=3", "--set model=3: model:", "not 3"),
-    "--set below a value": (
-        COPY + "model: {units: 2}\n",
-        "model.units.x=3",
-        "--set model.units.x=3: model.units.x:",
-        "model.units ",
-    ),
+    "--set below a value": (COPY + "model: {units: 3}\n", "model.units.x=3", "model.units:", "not {'x': 3}"),
     "--set out of range": (COPY, "model.dropout=-1", "--set model.dropout=-1: model.dropout:", "not -1.0"),
     "--set not YAML": (COPY, "model.units=[", "--set model.units:", "YAML"),
 }

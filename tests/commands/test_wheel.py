@@ -18,7 +18,7 @@ from helpers.repository import COMMANDS, ROOT
 from helpers.runs import TINY
 
 import memattn
-from memattn.config import shipped
+from memattn import shipped
 
 pytestmark = pytest.mark.slow
 

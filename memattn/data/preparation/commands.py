@@ -10,14 +10,13 @@ from typing import Any, cast
 import yaml
 from absl import flags
 
-from memattn import files, processes, reading
-from memattn.config import shipped
-from memattn.config.schema import as_yaml
+from memattn import files, processes, reading, shipped
 from memattn.data.languages import known_code
 from memattn.data.preparation import parallel, parsing
 from memattn.data.preparation.chunks import count_lines
 from memattn.data.tokenizer import TextSettings, Units
 from memattn.errors import ConfigError
+from memattn.plain_values import as_yaml
 
 Release = Mapping[str, str | int]  # what a manifest says about the release that text or recordings are from
 

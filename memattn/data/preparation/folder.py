@@ -10,9 +10,9 @@ import platform
 from collections.abc import Callable, Iterable, Mapping
 
 from memattn import __version__, files, processes, reading
-from memattn.config import differences
 from memattn.data.corpus import MANIFEST
 from memattn.errors import ConfigError, DataError
+from memattn.plain_values import differences
 
 Counts = dict[str, dict[str, int]]  # numbers of the manifest, by split and name
 

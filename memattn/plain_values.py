@@ -1,9 +1,17 @@
-"""Compares the configs of two runs."""
+"""Plain values, as YAML and JSON have them: written in one line, and compared."""
 
+import math
 from typing import Any, NamedTuple
 
-from memattn.config.schema import as_yaml
+import yaml
+
 from memattn.errors import short
+
+
+def as_yaml(value: Any) -> str:
+    """Returns a value as YAML, in one line."""
+    style = '"' if isinstance(value, str) and not value.isprintable() else None  # only this style keeps it in one line
+    return yaml.safe_dump(value, default_flow_style=True, default_style=style, width=math.inf).splitlines()[0]
 
 
 class Difference(NamedTuple):

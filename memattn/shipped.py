@@ -4,9 +4,9 @@ import os
 import sysconfig
 from pathlib import Path
 
-from memattn.config.schema import did_you_mean
+from memattn.options import did_you_mean
 
-_PARENT = Path(__file__).resolve().parents[2]
+_PARENT = Path(__file__).resolve().parents[1]
 _FOLDERS = (
     _PARENT / "configs",  # in a clone; beside an installed package, it may be another one's, which lacks _ALWAYS_THERE
     _PARENT / "share/memattn/configs",  # installed with pip install --target
