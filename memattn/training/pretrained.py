@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from memattn import config as configs
 from memattn.config import Config
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
@@ -13,12 +12,6 @@ from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import checkpoints
 from memattn.runs.run import Run
 
-_MAY_DIFFER = {"dropout", "init_scale", "spec_augment"}  # model keys that act only in initialization or training
-# Model keys in which student and teacher must agree.
-_ENCODER_KEYS = {
-    *("kind", "encoder", "layers", "units", "encoder_layers", "encoder_units", "encoder_reduce"),
-    *("embedding_size", "tie_embeddings"),
-}
 _ENCODER_PATHS = ("encoder/", "source_embedding/")  # prefixes of the paths of an encoder's weights
 
 
@@ -34,11 +27,14 @@ class Pretrained(NamedTuple):
     teacher: Seq2Seq | None = None
 
     def initialize(self, model: Model) -> None:
-        """Copies the weights that training starts with into a model: all of `initial`, or the teacher's encoder."""
+        """Copies the weights that training starts with into a model: all of `initial`, or the teacher's encoder.
+
+        Raises ConfigError if the model has other weights.
+        """
         if self.initial:
-            _copy_weights(self.initial, model)
+            _copy_weights("init_from", self.initial, model)
         elif self.teacher:
-            _copy_weights(self.teacher, model, _ENCODER_PATHS)
+            _copy_weights("teacher", self.teacher, model, _ENCODER_PATHS)
 
     def replicated_teacher(self, student: Model, weight: float) -> Seq2Seq | None:
         """Returns a copy of the teacher, with variables on all devices of the strategy whose scope is entered.
@@ -53,7 +49,7 @@ class Pretrained(NamedTuple):
             problem = f"its contexts are {theirs} wide, and those of this model {ours}"
             raise ConfigError(f"training.teacher: {problem}; only its encoder can be had (teacher_weight: 0)")
         copy = Seq2Seq.from_config(self.teacher.get_config())
-        _copy_weights(self.teacher, copy)
+        _copy_weights("teacher", self.teacher, copy)
         return copy
 
 
@@ -78,7 +74,7 @@ def _model(
 ) -> Model:
     """Returns the model in the run folder that a key of `training` names.
 
-    Raises ConfigError if its data or its model is not what the run needs.
+    Raises ConfigError if its data is not what the run needs.
     """
     folder = getattr(config.training, key)
     try:
@@ -94,25 +90,23 @@ def _model(
         raise ConfigError(
             f"training.{key}: the vocabulary, BPE or features of {folder} differ from the data's; {advice}"
         )
-    theirs, ours = (
-        {
-            name: value
-            for name, value in configs.to_dict(each)["model"].items()
-            if (name in _ENCODER_KEYS if key == "teacher" else name not in _MAY_DIFFER)
-        }
-        for each in (run.config, config)
-    )
-    if differing := configs.differences(theirs, ours, "model."):
-        raise ConfigError(f"training.{key}: {folder} holds another model: {', '.join(map(str, differing))}")
     return model
 
 
-def _copy_weights(trained_model: Model, model: Model, prefixes: tuple[str, ...] = ("",)) -> None:
-    """Copies the weights whose paths start with one of the prefixes."""
-    trained_weights = checkpoints.named_weights(trained_model)
-    for path, weight in checkpoints.named_weights(model).items():
-        if path.startswith(prefixes):
-            weight.assign(trained_weights[path])
+def _copy_weights(key: str, trained_model: Model, model: Model, prefixes: tuple[str, ...] = ("",)) -> None:
+    """Copies the weights whose paths start with one of the prefixes.
+
+    Raises ConfigError, which names the key of `training`, unless both models have these weights, of equal shapes.
+    """
+    theirs, ours = (
+        {path: weight for path, weight in checkpoints.named_weights(each).items() if path.startswith(prefixes)}
+        for each in (trained_model, model)
+    )
+    for path in {**ours, **theirs}:
+        there, here = (list(weights[path].shape) if path in weights else "absent" for weights in (theirs, ours))
+        if there != here:
+            raise ConfigError(f"training.{key}: another model: its weight {path} is {there}, and {here} in this model")
+        ours[path].assign(theirs[path])
 
 
 def _context_size(model: Model) -> int:

@@ -73,9 +73,16 @@ def test_a_run_that_lost_all_checkpoints_does_not_begin_with_random_weights(tuni
 
 
 def test_an_initial_run_of_another_model_is_refused_before_a_folder_is_created(base, tuning, tmp_path):
-    with pytest.raises(ConfigError, match=r"run .*model.units \(8 there, 16 here\)"):
+    with pytest.raises(ConfigError, match=r"training.init_from: another model: .* is \[.*\], and \[.*\] in this model"):
         train(tuning({"model.units": 16}), str(tmp_path / "run"), NO_STRATEGY)
     assert not (tmp_path / "run").exists()
+
+
+def test_the_number_of_slots_may_differ_where_no_weight_depends_on_it(tiny_config, tmp_path):
+    means = {"model.attention": {"name": "stretch_means", "num_slots": 4}}
+    assert train(tiny_config(means), str(tmp_path / "base"), NO_STRATEGY) == 0
+    more = {"model.attention": {"name": "stretch_means", "num_slots": 6}, "training.init_from": str(tmp_path / "base")}
+    assert train(tiny_config(more), str(tmp_path / "run"), NO_STRATEGY) == 0
 
 
 def test_an_initial_run_with_another_vocabulary_is_refused(tuning, tmp_path):

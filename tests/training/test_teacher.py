@@ -136,9 +136,9 @@ def test_a_teacher_is_not_needed_once_its_weight_is_0(student_config, teacher, t
 
 
 def test_a_teacher_whose_encoder_or_contexts_do_not_fit_is_refused(student_config, tmp_path):
-    with pytest.raises(ConfigError, match=r"training.teacher: .*model.units \(8 there, 16 here\)"):
+    with pytest.raises(ConfigError, match=r"training.teacher: its contexts are 16 wide, and those of this model 32"):
         train(student_config({"model.units": 16}), str(tmp_path / "run"), NO_STRATEGY)
-    with pytest.raises(ConfigError, match=r"training.teacher: .*model.encoder \(lstm there, gru here\)"):
+    with pytest.raises(ConfigError, match=r"training.teacher: another model: "):
         train(student_config({"model.encoder": "gru"}), str(tmp_path / "run"), NO_STRATEGY)
     narrow = {"model.attention": {"name": "linear", "projection": 1}}
     with pytest.raises(ConfigError, match="training.teacher: .*16 wide"):
