@@ -42,18 +42,18 @@ def test_the_model_of_the_readme_trains_its_attention_layer(capsys):
     model = namespace["model"]
     random = np.random.default_rng(1)
     source, target = random.integers(1, 1000, (32, 9)), random.integers(1, 1000, (32, 7))
-    (attention_layer,) = [layer for layer in model.layers if isinstance(layer, memattn.MemoryAttention)]
+    (attention_layer,) = [layer for layer in model.layers if isinstance(layer, memattn.WindowedMemoryAttention)]
     before = attention_layer.get_weights()
     model.compile(tf.keras.optimizers.Adam(0.03), tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     losses = model.fit([source, target], target, epochs=12, verbose=0).history["loss"]
     assert losses[-1] < losses[0] - 0.5
-    assert len(before) == 2
+    assert before
     for old, new in zip(before, attention_layer.get_weights(), strict=True):
         assert np.abs(new - old).max() > 1e-3
 
 
 def test_the_readme_is_short():
-    assert len(README.encode("utf-8")) <= 12_000
+    assert len(README.split()) <= 900
 
 
 def test_configs_of_the_guides_expand_to_as_many_runs_as_printed(tmp_path):
