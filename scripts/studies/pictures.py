@@ -236,18 +236,6 @@ def multi30k(path: str) -> None:
     learning_curves(path, lines, "Multi30k, English to German (SCALED DOWN)")
 
 
-def copying(path: str) -> None:
-    """Draws learning curves of copying with models of the paper's size."""
-    models: dict[str, dict[str, Any]] = {"none": {"name": "none"}, "bahdanau": {"name": "bahdanau"}}
-    models |= {f"memory-num_slots={slots}": {**MEMORY, "num_slots": slots} for slots in (1, 4, 16, 32, 64)}
-    lines = [_curve("table1/cpu", f"{name}-max_length=50", attention) for name, attention in models.items()]
-    with_dense_bridge = {"memory": MEMORY, "windowed_memory": WINDOWED}
-    for name, attention in with_dense_bridge.items():
-        line = _curve("windowed_memory/cpu", f"max_length=50-{name}-num_slots=32-bridge=dense*", attention)
-        lines.append(line._replace(name=f"{line.name}, dense bridge"))
-    learning_curves(path, lines, "Copy task, L = 50, the paper's model size")
-
-
 def active_translation(path: str) -> None:
     """Draws BLEU of active memory and of attention by the length of the source."""
     title = "Multi30k, English to German: BLEU by the length of the source (SCALED DOWN)"
@@ -285,7 +273,6 @@ def _mechanism(name: str) -> str:
 # Pictures, by path from the root of the repository: each is drawn by a call with its absolute path.
 PICTURES: dict[str, Callable[[str], None]] = {
     "docs/pictures/trade_off.svg": trade_off,
-    "docs/pictures/copying.svg": copying,
     "docs/pictures/errors_by_position.svg": errors_by_position,
     "docs/pictures/mechanisms_by_task.svg": family,
     "docs/pictures/tokens_of_mechanisms.svg": partial(
