@@ -128,14 +128,16 @@ def test_every_shipped_config_loads_and_states_its_score_cost_and_command():
 
 @pytest.mark.parametrize("name", [name for name in PAGES if "<!-- end of table -->" in page(name)])
 def test_tables_in_pages_equal_the_committed_results(name):
-    text = page(name)
-    tables_in_page = re.findall(
-        r"<!-- (?:table|([^\n]*) by (\w+)(?: and (\w+))?): (\S+) -->\n(.*?)<!-- end of table -->", text, flags=re.DOTALL
-    )
-    for measure, index, column, path, table in tables_in_page:
+    """A mark names the file: `table: FILE`, `table of COLUMN | COLUMN: FILE`, or `CELLS by ROWS and COLUMNS: FILE`."""
+    mark = r"<!-- (?:table|table of ([^\n]*)|([^\n]*) by (\w+)(?: and (\w+))?): (\S+) -->\n(.*?)<!-- end of table -->"
+    for chosen, measure, index, column, path, table in re.findall(mark, page(name), flags=re.DOTALL):
         with open(ROOT / path, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
-        assert table == markdown(pivot(rows, index, column or "system", measure) if measure else rows)
+        if measure:
+            rows = pivot(rows, index, column or "system", measure)
+        elif chosen:
+            rows = [{key: row[key] for key in chosen.split(" | ")} for row in rows]
+        assert table == markdown(rows)
 
 
 def test_the_design_page_names_existing_files_and_every_part_of_the_package():
