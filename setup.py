@@ -9,6 +9,7 @@ from setuptools import find_packages, setup
 ROOT = pathlib.Path(__file__).parent
 CONFIGS = sorted(path.name for path in (ROOT / "configs").iterdir() if path.name != "studies")  # that are installed
 CJK = "sacrebleu[ja,ko]>=2.4,<3"  # with MeCab, the tokenizers of Japanese and Korean
+ROUGE = "rouge-score>=0.1.2,<0.2"  # with nltk, for its stemmer
 SPEECH = ["jiwer>=4,<5", "soundfile>=0.13,<1", "soxr>=0.5,<2"]  # error rates, audio files, resampling
 
 setup(
@@ -42,10 +43,12 @@ setup(
     ],
     extras_require={
         "cjk": [CJK],
+        "rouge": [ROUGE],
         "speech": SPEECH,
         "test": [
             CJK,
             "PYEVALB>=0.1.3,<0.2",
+            ROUGE,
             *SPEECH,
             "pytest>=8,<10",
             "pytest-xdist>=3.5,<4",

@@ -18,9 +18,9 @@ from absl import flags
 from spoken_captions import spoken_words
 
 from memattn import files
+from memattn.data.preparation.commands import define_speech_flags, prepare_speech
 from memattn.data.text_files import read_lines
 from memattn.errors import ConfigError
-from memattn.prepare_commands.speech import define_speech_flags, prepare_speech
 
 
 def main() -> int:

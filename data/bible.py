@@ -24,7 +24,7 @@ import debian
 import recipes
 from absl import flags
 
-from memattn.prepare_commands.text import define_text_flags
+from memattn.data.preparation.commands import define_text_flags
 
 PACKAGES = {  # and the folder of the text in each
     "sword-text-kjv": "usr/share/sword/modules/texts/ztext/engKJV2006eb",

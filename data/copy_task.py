@@ -10,8 +10,8 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 
 from absl import flags
 
-from memattn.config import CopyConfig
-from memattn.data import task_corpus
+from memattn.data import tasks
+from memattn.data.config import CopyConfig
 
 LARGEST = 2**31 - 1
 
@@ -21,7 +21,7 @@ def main() -> int:
     numbers = {name: getattr(options, name) for name in ("num_symbols", "train_examples", "valid_examples", "seed")}
     for length in options.max_length:
         config = CopyConfig(max_length=length, **numbers)
-        task_corpus.prepare(config, config.folder)
+        tasks.prepare(config, config.folder)
         print(config.folder)
     return 0
 

@@ -18,7 +18,7 @@ import recipes
 from absl import flags
 
 from memattn import reading
-from memattn.prepare_commands.text import define_text_flags
+from memattn.data.preparation.commands import define_text_flags
 
 CHECKSUMS = {  # of Debian 12
     "bookworm_main_i18n_Translation-en": "62f59c3cdca9786e4f7adf9002f9f5729a684adcb4667e58e448dec9b5a46c7f",

@@ -13,9 +13,9 @@ import web
 from absl import flags
 
 from memattn import files
+from memattn.data.preparation.commands import define_speech_flags, prepare_speech
 from memattn.data.text_files import read_lines
 from memattn.errors import DataError
-from memattn.prepare_commands.speech import define_speech_flags, prepare_speech
 
 URL = "https://www.openslr.org/resources/31"
 FACTS = {

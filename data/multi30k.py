@@ -11,7 +11,8 @@ import recipes
 import web
 from absl import flags
 
-from memattn.prepare_commands.text import define_text_flags, prepare_text
+from memattn.data.preparation.commands import define_text_flags, prepare_text
+from memattn.data.tokenizer import TextSettings
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw"
 SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
@@ -27,7 +28,7 @@ CHECKSUMS = {
 
 def main() -> int:
     options = flags.FLAGS
-    prepare_text(options, fetch(options.base_url, options.download_dir), "raw", "en", "de")
+    prepare_text(options, fetch(options.base_url, options.download_dir), TextSettings("raw", "en", "de"))
     return 0
 
 

@@ -21,9 +21,9 @@ import multi30k
 from absl import flags
 
 from memattn import files
+from memattn.data.preparation.commands import define_parsing_flags, prepare_trees
 from memattn.data.text_files import read_lines
 from memattn.errors import ConfigError, RunError
-from memattn.prepare_commands.parsing import define_parsing_flags, prepare_trees
 
 COMMAND = ["link-parser", "en", "-constituents=3", "-verbosity=0", "-graphics=0", "-spell=0", "-width=100000"]
 _LONGEST_LINE = 2_000  # bytes; the parser ends at a line of more than 2,045

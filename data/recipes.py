@@ -8,8 +8,9 @@ from absl import flags
 
 from memattn import files
 from memattn.data.corpus import SIDES
+from memattn.data.preparation.commands import prepare_text
+from memattn.data.tokenizer import TextSettings
 from memattn.errors import DataError
-from memattn.prepare_commands.text import prepare_text
 
 Pairs = list[tuple[str, str]]
 
@@ -63,7 +64,7 @@ def prepare(
             facts[f"{split}_{side}_words"] = lengths(texts)
     os.makedirs(folder, exist_ok=True)
     written = {split: write_split(os.path.join(folder, split), pairs) for split, pairs in distinct.items()}
-    prepare_text(options, written, "raw", *languages, release=facts)
+    prepare_text(options, written, TextSettings("raw", *languages), release=facts)
 
 
 def write_split(prefix: str, pairs: Pairs) -> tuple[str, str]:

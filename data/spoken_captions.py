@@ -24,9 +24,9 @@ from absl import flags
 from tqdm import tqdm
 
 from memattn import files
+from memattn.data.preparation.commands import define_speech_flags, prepare_speech
 from memattn.data.text_files import read_lines
 from memattn.errors import ConfigError, RunError
-from memattn.prepare_commands.speech import define_speech_flags, prepare_speech
 
 COMMAND = "espeak-ng"
 MAX_WORDS = 8

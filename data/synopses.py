@@ -14,7 +14,7 @@ import descriptions
 import recipes
 from absl import flags
 
-from memattn.prepare_commands.text import define_text_flags
+from memattn.data.preparation.commands import define_text_flags
 
 
 def main() -> int:

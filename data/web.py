@@ -4,7 +4,6 @@ import gzip
 import os
 import sys
 import tarfile
-import tempfile
 import zlib
 from collections.abc import Mapping
 
@@ -47,13 +46,10 @@ def extract(archive: str, folder: str) -> None:
     """
     if os.path.exists(folder):
         return
-    with tempfile.TemporaryDirectory(dir=os.path.dirname(archive)) as work:
-        unfinished = os.path.join(work, "content")
-        try:
-            with tarfile.open(archive) as tar:
-                tar.extractall(unfinished, filter="data")
-        except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise DataError(
-                f"{archive}: not a complete tar archive ({error}); remove it, and the same command downloads it again"
-            ) from error
-        files.move(unfinished, folder)
+    try:
+        with files.making_folder(folder) as unfinished, tarfile.open(archive) as tar:
+            tar.extractall(unfinished, filter="data")
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(
+            f"{archive}: not a complete tar archive ({error}); remove it, and the same command downloads it again"
+        ) from error

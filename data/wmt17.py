@@ -13,8 +13,9 @@ import recipes
 import web
 from absl import flags
 
+from memattn.data.preparation.commands import define_text_flags, prepare_text
+from memattn.data.tokenizer import TextSettings
 from memattn.errors import DataError
-from memattn.prepare_commands.text import define_text_flags, prepare_text
 
 URL = "https://data.statmt.org/wmt17/translation-task/preprocessed"
 VALIDATION = {"en-cs": "newstest2015", "en-de": "newstest2015", "en-fi": "newstest2015", "en-tr": "newsdev2016"}
@@ -31,7 +32,8 @@ PAIRS = {
 def main() -> int:
     options = flags.FLAGS
     splits = fetch(options.pair, options.base_url, options.download_dir)
-    read = prepare_text(options, splits, "truecased", *options.pair.split("-"), config=f"wmt17/{options.pair}")
+    text = TextSettings("truecased", *options.pair.split("-"))
+    read = prepare_text(options, splits, text, config=f"wmt17/{options.pair}")
     if warning := problem(options.pair, read):
         warnings.warn(warning, stacklevel=1)
     return 0

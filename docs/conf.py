@@ -79,7 +79,8 @@ class OutsideLinks(SphinxTransform):
         else:
             address = self.app.builder.get_relative_uri(self.env.docname, f"files/{path}")
             linked_files(self.env).add(path)
-        return nodes.reference("", "", *node.children, refuri=address)
+        title = {"reftitle": node["reftitle"]} if node.get("reftitle") else {}
+        return nodes.reference("", "", *node.children, refuri=address, **title)
 
 
 def linked_files(env):

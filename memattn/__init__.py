@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memattn.api import evaluate_model, train_model
     from memattn.attention import *  # noqa: F403
-    from memattn.models.seq2seq import Seq2Seq
+    from memattn.models.seq2seq import Seq2Seq, Seq2SeqConfig
     from memattn.search.beam_search import beam_search
     from memattn.search.sampling import sample
     from memattn.serving.translator import load
@@ -20,6 +20,7 @@ __version__ = "0.3.0"
 _MODULES = {  # modules of the public names, beside the mechanisms, whose names end with Attention
     "AttentionMechanism": "memattn.attention",
     "Seq2Seq": "memattn.models.seq2seq",
+    "Seq2SeqConfig": "memattn.models.seq2seq",
     "beam_search": "memattn.search.beam_search",
     "evaluate_model": "memattn.api",
     "load": "memattn.serving.translator",

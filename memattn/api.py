@@ -4,16 +4,16 @@ import os
 from collections.abc import Mapping, Sequence
 
 from memattn import config as configs
-from memattn import files
 from memattn.errors import ConfigError
-from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import writing
-from memattn.evaluation.result import Result
-from memattn.evaluation.stored import folder_of
-from memattn.evaluation.test_set import read_split
+from memattn.evaluation.evaluate import evaluate
+from memattn.evaluation.test_set import read_files, read_split
+from memattn.files import make_folder
+from memattn.runs.result import Result
+from memattn.runs.run import Run
 from memattn.runs.trained import load
 from memattn.training import distribution
-from memattn.training.trainer import Trainer
+from memattn.training.trainer import train
 
 
 def train_model(
@@ -49,51 +49,59 @@ def train_model(
         loaded = configs.load(os.fspath(config), overrides)
     else:
         raise ConfigError(f"config: must be a path, a name or a mapping, not {type(config).__name__}")
-    run_dir = os.fspath(run_dir)
-    strategy = distribution.STRATEGIES["auto"]()
-    with distribution.losing_workers(strategy, run_dir):
-        trainer = Trainer(loaded, run_dir, strategy)
-        trainer.train()
-    if trainer.stopping.agreed:
+    if train(loaded, os.fspath(run_dir), distribution.STRATEGIES["auto"]()):
         raise KeyboardInterrupt
-    return trainer.run.progress.validations
+    return [
+        {name: int(value) if value.isdigit() else float(value) for name, value in row.items() if value}
+        for row in Run(run_dir).validations
+    ]
 
 
 def evaluate_model(
-    run_dir: str | os.PathLike[str],
+    run_dir: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     split: str = "valid",
     overrides: Sequence[str] = (),
     *,
+    files: tuple[str, str] | None = None,
+    average: int | None = None,
     repeats: int = 1,
     num_plots: int = 0,
+    rouge: bool = False,
+    output_dir: str | os.PathLike[str] | None = None,
 ) -> Result:
-    """Decodes and scores a split with the best checkpoint of a run, and writes the files of memattn-eval.
+    """Decodes and scores a split, or files, with a trained model, and writes the results, as memattn-eval does.
 
     Args:
-      run_dir: the run folder.
+      run_dir: the run folder; a list of several forms an ensemble.
       split: split of the prepared corpus, such as "test".
       overrides: changes of the config's `decoding` and `data.folder`, such as "decoding.beam_size=1".
+      files: paths of a file of sources, in the form of the training text, and of one of references; instead of a split.
+      average: number of the last checkpoints whose weights are averaged; None takes the best checkpoint.
       repeats: number of timed decodings, of which the median counts; memattn-eval has 5.
       num_plots: number of sentences, the longest, whose alignments are drawn.
+      rouge: whether to compute ROUGE, for summaries.
+      output_dir: folder of the results; by default RUN/eval/SPLIT or RUN/eval/FILE. An ensemble needs one.
 
     Returns:
       The content of result.json: `result.scores["bleu"]`, `result.decode_seconds`, and all conditions.
 
     Raises:
-      ConfigError: the split or an override cannot be used, or the corpus is missing.
-      DataError: the corpus is damaged.
+      ConfigError: the split or an argument cannot be used, or the corpus is missing.
+      DataError: the corpus or a file is damaged.
       RunError: the run has no checkpoint that can be read.
       OSError: a file cannot be read or written.
     """
     configs.check_overrides(overrides)
-    if repeats < 1:
-        raise ConfigError(f"repeats: must be at least 1, not {repeats}")
-    if num_plots < 0:
-        raise ConfigError(f"num_plots: must be at least 0, not {num_plots}")
-    run_dir = os.fspath(run_dir)
-    trained, folder = load([run_dir], list(overrides), None), folder_of(run_dir, split)
-    test_set = read_split(trained, split)
-    files.make_folder(folder)  # if this fails, it does before the decoding
-    evaluated = evaluation.evaluate(trained, test_set, repeats=repeats)
-    writing.write(evaluated, trained, folder, num_plots=num_plots)
-    return evaluated.result
+    for name, value, least in (("average", average, 1), ("repeats", repeats, 1), ("num_plots", num_plots, 0)):
+        if value is not None and value < least:
+            raise ConfigError(f"{name}: must be at least {least}, not {value}")
+    run_dirs = [run_dir] if isinstance(run_dir, (str, os.PathLike)) else list(run_dir)
+    if len(run_dirs) > 1 and not output_dir:
+        raise ConfigError("output_dir: required for an ensemble's results")
+    trained = load([os.fspath(each) for each in run_dirs], overrides, average)
+    test_set = read_files(trained, *files) if files else read_split(trained, split)
+    folder = os.fspath(output_dir or Run(run_dirs[0]).results_folder(test_set.name))
+    make_folder(folder)  # if this fails, it does before the decoding
+    evaluation = evaluate(trained, test_set, repeats=repeats, rouge=rouge)
+    writing.write(evaluation, trained, folder, num_plots=num_plots)
+    return evaluation.result

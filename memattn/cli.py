@@ -21,21 +21,13 @@ from absl import logging as absl_logging
 
 from memattn import processes
 from memattn.console import say
-from memattn.errors import ConfigError, DataError, LostWorkerError, RunError, one_line, reason
+from memattn.errors import ConfigError, DataError, LostWorkerError, RunError, printable, reason
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
 REQUEUE = 138  # 128 + SIGUSR1, which asks a scheduler to start the job again
 TRACEBACK = "MEMATTN_TRACEBACK"  # environment variable: 1 shows the stack trace of an error, too
 _HELP = {"-h", "-help", "--help"}
 _MISSING_FLAG = re.compile(r"flags? .*: Flag (--\w+) must have a value other than None\.")
-
-
-def _end_at_once(*_) -> None:
-    """Ends the process at SIGINT: TensorFlow's import, which takes seconds, aborts on KeyboardInterrupt."""
-    try:
-        os.write(2, b"error: interrupted\n")
-    finally:
-        os._exit(INTERRUPTED)
 
 
 def run(
@@ -59,19 +51,16 @@ def run(
 
     def start(argv: list[str]) -> NoReturn:
         if check:
-            _check(check, argv[1:])
+            _guarded(check, argv[1:])
         if tensorflow:
-            handler = signal.signal(signal.SIGINT, _end_at_once)
+            handler = signal.signal(signal.SIGINT, signal.SIG_DFL)  # the import aborts on KeyboardInterrupt
             importlib.import_module("tensorflow")
             signal.signal(signal.SIGINT, handler)
         if parent := os.environ.pop(processes.PARENT, None):
             processes.end_with(int(parent))
-        warnings.showwarning = lambda message, *_, **__: say(f"warning: {one_line(str(message))}", sys.stderr)
+        warnings.showwarning = lambda message, *_, **__: say(f"warning: {printable(str(message))}", sys.stderr)
         sys.exit(_guarded(main, argv[1:]))
 
-    if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":
-        # Names of files are in UTF-8 for TensorFlow and in configs, whatever the locale is: start again in that mode.
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, "PYTHONUTF8": "1"})
     if _HELP & set(sys.argv[1:]):
         _print_help(main)
         sys.exit(0)
@@ -88,11 +77,8 @@ def run_one(commands: Mapping[str, Callable[[], None]], description: str) -> Non
         print(description.strip())
         sys.exit(0)
     if name not in commands:
-        from memattn.config.schema import did_you_mean
-
         problem = f"{name}: not a command" if name else "no command"
-        advice = f"give one of {', '.join(commands)}; see --help"
-        _fail("; ".join([problem, *did_you_mean(name, commands), advice]), USAGE)
+        _fail(f"{problem}; give one of {', '.join(commands)}; see --help", USAGE)
     del sys.argv[1]
     commands[name]()
 
@@ -121,14 +107,6 @@ def _parse_flags(argv: list[str], positional: bool) -> list[str]:
     return arguments
 
 
-def _check(check: Callable[..., None], arguments: Sequence[str]) -> None:
-    """Calls `check`; ends the process with one line for a ConfigError."""
-    try:
-        check(*arguments)
-    except ConfigError as error:
-        _fail(str(error), USAGE)
-
-
 def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> int:
     """Calls `main` and returns its status; ends the process with one line for an error that a user can mend."""
     absl_logging.set_verbosity(absl_logging.WARNING)
@@ -144,7 +122,7 @@ def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> 
     except OSError as error:
         _fail(f"{error.filename or 'input/output'}: {error.strerror or error}", FAILURE)
     except MemoryError as error:
-        _fail(f"out of memory: {error}".removesuffix(": "), FAILURE)
+        _fail(f"out of memory: {error}", FAILURE)
     except KeyboardInterrupt:
         _fail("interrupted", INTERRUPTED)
     except Exception as error:
@@ -158,5 +136,5 @@ def _fail(message: str, status: int) -> NoReturn:
     """Ends the process with one line; if MEMATTN_TRACEBACK=1 is set, after the stack trace of the current error."""
     if os.environ.get(TRACEBACK) == "1" and sys.exc_info()[0]:
         traceback.print_exc()
-    print(f"error: {one_line(message)}", file=sys.stderr)
+    print(f"error: {printable(message)}", file=sys.stderr)
     sys.exit(status)

@@ -22,9 +22,9 @@ def say(text: str, file: TextIO | None = None) -> None:
         _draw()
 
 
-def silence() -> None:
-    """Discards everything that is printed from now on."""
-    _discard(sys.stdout)
+def silence(file: TextIO | None = None) -> None:
+    """Discards everything that is printed on a file, by default standard output, from now on."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), (file or sys.stdout).fileno())
 
 
 def on_terminal() -> bool:
@@ -36,8 +36,8 @@ def on_terminal() -> bool:
 def showing(progress: Callable[[], Sequence[str]]) -> Iterator[None]:
     """Keeps a progress line below all that is printed in this context, if standard output is a terminal.
 
-    The line has as many of the parts that `progress()` returns as fit. It is drawn anew with each line that is printed,
-    and by `redraw`; it is erased at the end.
+    The line has the parts that `progress()` returns, cut at the terminal's width. It is drawn anew with each line that
+    is printed, and by `redraw`; it is erased at the end.
     """
     global _progress
     with _lock:
@@ -62,7 +62,8 @@ def redraw(*, after: float = 0.0) -> None:
 def _draw() -> None:
     global _drawn, _drawn_at
     if _progress:
-        _drawn, _drawn_at = _fitting(_progress(), shutil.get_terminal_size().columns - 1), time.monotonic()
+        width = shutil.get_terminal_size().columns - 1
+        _drawn, _drawn_at = "  ".join(_progress())[:width], time.monotonic()
         _write(_drawn, sys.stdout)
 
 
@@ -73,22 +74,8 @@ def _erase() -> None:
         _drawn = ""
 
 
-def _fitting(parts: Sequence[str], width: int) -> str:
-    """Returns the first parts, as many as fit into `width` characters."""
-    line, *others = parts
-    for part in others:
-        if len(line) + 2 + len(part) > width:
-            break
-        line += f"  {part}"
-    return line[:width]
-
-
 def _write(text: str, file: TextIO) -> None:
     try:
         print(text, end="", file=file, flush=True)
     except OSError:
-        _discard(file)
-
-
-def _discard(file: TextIO) -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
+        silence(file)

@@ -3,8 +3,6 @@
 import re
 from typing import Any
 
-_LONGEST_WORD, _LONGEST_LINE = 300, 1_000  # characters of a message
-
 
 class ConfigError(ValueError):
     """A configuration or a flag that cannot be used."""
@@ -43,21 +41,9 @@ def short(text: str) -> str:
     return text if len(text) <= 120 else f"{text[:116]} ..."
 
 
-def one_line(message: str) -> str:
-    """Returns a message as one line of printable characters; long words, and a long line, lose their middle."""
-    line = printable(message)
-    line = re.sub(rf"\S{{{_LONGEST_WORD + 1},}}", lambda word: _without_middle(word[0], _LONGEST_WORD), line)
-    return _without_middle(line, _LONGEST_LINE)
-
-
 def printable(text: str) -> str:
     """Returns a text with line breaks and other unprintable characters written as escapes."""
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
-
-
-def _without_middle(text: str, most: int) -> str:
-    half = most // 2
-    return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
 
 
 def reason(error: Exception) -> str:

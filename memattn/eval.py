@@ -5,6 +5,7 @@ memattn-eval --run_dir runs/small
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
+import os
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -12,18 +13,18 @@ from absl import flags
 from memattn.errors import ConfigError
 
 if TYPE_CHECKING:
-    from memattn.evaluation.result import Result
+    from memattn.runs.result import Result
 
 
 def report(result: "Result") -> str:
     """Returns a result as a few readable lines."""
-    from memattn.evaluation.metrics import METRICS
+    from memattn.evaluation.metrics import REPORTED
 
     search = "sampled" if result.config["decoding"]["sample"] else f"beam {result.beam_size}"
     scores = [
         f"{metric.title:20}{metric.with_unit(result.scores[name])}  {result.signatures.get(name, '')}".rstrip()
-        for name, metric in METRICS.items()
-        if metric.is_reported and name in result.scores
+        for name, metric in REPORTED.items()
+        if name in result.scores
     ]
     lines = [
         *scores,
@@ -42,33 +43,30 @@ def _check() -> None:
     options = flags.FLAGS
     if (options.source is None) != (options.target is None) or (options.source is not None and options.split):
         raise ConfigError("--source and --target: give both, or a --split")
-    if len(options.run_dir) > 1 and not options.output_dir:
-        raise ConfigError("--output_dir: required for an ensemble's results")
 
 
 def _main() -> int:
-    from memattn import files
-    from memattn.evaluation.evaluate import evaluate
-    from memattn.evaluation.stored import ALIGNMENTS, folder_of
-    from memattn.evaluation.test_set import read_files, read_split
-    from memattn.evaluation.writing import write
-    from memattn.runs.trained import load
+    from memattn.api import evaluate_model
+    from memattn.runs.run import ALIGNMENTS, RESULTS, Run
 
     options = flags.FLAGS
-    trained = load(options.run_dir, options.set, options.average)
-    if options.source is not None:
-        test_set = read_files(trained, options.source, options.target)
-    else:
-        test_set = read_split(trained, options.split or "valid")
-    output_dir = options.output_dir or folder_of(options.run_dir[0], test_set.name)
-    files.make_folder(output_dir)  # if this fails, it does before the decoding
-    evaluation = evaluate(trained, test_set, repeats=options.repeats)
-    written = write(evaluation, trained, output_dir, num_plots=options.plot)
-    print(report(evaluation.result))
-    names = [*written.names, *([f"{ALIGNMENTS}/ (by line, from 0)"] if written.pictures else [])]
-    if options.plot and not written.pictures:
-        cause = "every translation is empty" if trained.model.has_alignments else "the model has no attention"
-        print(f"--plot: nothing drawn; {cause}")
+    split = options.split or "valid"
+    result = evaluate_model(
+        options.run_dir,
+        split,
+        options.set,
+        files=(options.source, options.target) if options.source else None,
+        average=options.average,
+        repeats=options.repeats,
+        num_plots=options.plot,
+        rouge=options.rouge,
+        output_dir=options.output_dir,
+    )
+    print(report(result))
+    output_dir = options.output_dir or Run(options.run_dir[0]).results_folder(options.source or split)
+    names = [name for name in RESULTS if os.path.exists(os.path.join(output_dir, name))]
+    if options.plot and ALIGNMENTS not in names:
+        print("--plot: nothing drawn; the model has no attention, or every translation is empty")
     print(f"written to {output_dir}: {', '.join(names)}")
     return 0
 
@@ -81,6 +79,7 @@ def main() -> None:
     flags.DEFINE_string("target", None, "File of the references of --source.")
     flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
     flags.DEFINE_integer("repeats", 5, "Number of timed decodings; their median counts.", lower_bound=1)
+    flags.DEFINE_bool("rouge", False, "Compute ROUGE, for summaries.")
     flags.DEFINE_integer("plot", 0, "Number of sentences, the longest, whose alignments are drawn.", lower_bound=0)
     flags.DEFINE_string("output_dir", None, "Folder of the results (default: RUN/eval/SPLIT, or RUN/eval/FILE).")
     cli.run(_main, tensorflow=True, check=_check)

@@ -36,6 +36,20 @@ def writing(path: str) -> Iterator[BinaryIO]:
             raise
 
 
+@contextlib.contextmanager
+def making_folder(path: str) -> Iterator[str]:
+    """Yields a new folder, which gets its name `path` when the context ends, or is removed if it fails. Raises OSError.
+
+    A killed process leaves a folder beside `path` whose name ends in UNFINISHED.
+    """
+    parent, name = os.path.split(os.path.normpath(path))
+    with tempfile.TemporaryDirectory(prefix=f"{name[:40]}.", suffix=UNFINISHED, dir=parent or os.curdir) as work:
+        unfinished = os.path.join(work, "content")  # with the permissions of a new folder; `work` is private
+        os.mkdir(unfinished)
+        yield unfinished
+        move(unfinished, path)
+
+
 def unfinished_path(path: str) -> str:
     """Returns a path beside `path` for what will get its name. The name is short: that of `path` may be the longest."""
     folder, name = os.path.split(path)

@@ -10,17 +10,189 @@ memattn-prepare parallel --help
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
-from memattn.prepare_commands.lexicon import lexicon
-from memattn.prepare_commands.parsing import parsing
-from memattn.prepare_commands.speech import speech
-from memattn.prepare_commands.text import parallel
+import os
+import re
+import warnings
+from typing import get_args
 
-COMMANDS = {
-    "parallel": parallel,
-    "parsing": parsing,
-    "speech": speech,
-    "lexicon": lexicon,
-}
+from absl import flags
+
+from memattn.data import corpus, lexicon
+from memattn.data.languages import known_code
+from memattn.data.preparation.commands import (
+    check_unused,
+    define_folder,
+    define_parsing_flags,
+    define_speech_flags,
+    define_text_flags,
+    prepare_speech,
+    prepare_text,
+    prepare_trees,
+)
+from memattn.data.tokenizer import Form, TextSettings, Units, has_moses_rules
+from memattn.errors import ConfigError
+
+_LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
+
+
+def parallel() -> None:
+    """Runs the command `memattn-prepare parallel`."""
+    flags.DEFINE_string("train", None, "Prefix of the training text.", required=True)
+    flags.DEFINE_string("valid", None, "Prefix of the validation text.", required=True)
+    flags.DEFINE_string("test", None, "Prefix of the test text.")
+    for side in corpus.SIDES:
+        flags.DEFINE_string(side, None, f"End of the names of the {side}s' files, such as de.", required=True)
+        language = f"Language of the {side}s, such as de or pt-BR (default: --{side})."
+        flags.DEFINE_string(f"{side}_language", None, language)
+    flags.DEFINE_enum(
+        "form",
+        "raw",
+        get_args(Form),
+        "Form of the lines: plain text (raw), tokenized by Moses (tokenized), also truecased (truecased), or plain "
+        "text that stays as it is (untokenized).",
+    )
+    flags.DEFINE_enum(
+        "units",
+        "bpe",
+        get_args(Units),
+        "Units of words: byte-pair encoding (bpe), or frequent words, and letters for all others (spelled).",
+    )
+    define_text_flags()
+    cli.run(_prepare_parallel)
+
+
+def parsing() -> None:
+    """Runs the command `memattn-prepare parsing`."""
+    names = "file or pattern of files, such as 'wsj/0[2-9]/*.mrg'; several are separated by commas."
+    flags.DEFINE_list("train", None, f"Training trees: {names}", required=True)
+    flags.DEFINE_list("valid", None, f"Validation trees: {names}", required=True)
+    flags.DEFINE_list("test", None, f"Test trees: {names}")
+    define_parsing_flags()
+    cli.run(_prepare_parsing)
+
+
+def speech() -> None:
+    """Runs the command `memattn-prepare speech`."""
+    needed = "needed unless --vocabulary_of is given"
+    for split, required in (("train", needed), ("valid", needed), ("test", "")):
+        meaning = f"Manifest of the {split} split: lines of audio file, tab, text; or .jsonl with audio and text"
+        flags.DEFINE_string(split, None, f"{meaning}; {required}." if required else f"{meaning}.")
+    flags.DEFINE_string("language", "en", "Code of the language, such as de.")
+    flags.DEFINE_string(
+        "vocabulary_of",
+        None,
+        "Prepared corpus of speech whose units, vocabulary, and mean and variance of features are used.",
+    )
+    define_speech_flags()
+    cli.run(_prepare_recordings, tensorflow=True, check=_check_recordings)
+
+
+def learn_lexicon() -> None:
+    """Runs the command `memattn-prepare lexicon`."""
+    define_folder(None, "Folder of a prepared corpus; the lexicon is written into it.")
+    flags.DEFINE_integer("size", 200, "Upper bound on the translations of each token.", lower_bound=1)
+    cli.run(_learn_lexicon)
+
+
+COMMANDS = {"parallel": parallel, "parsing": parsing, "speech": speech, "lexicon": learn_lexicon}
+
+
+def _prepare_parallel() -> int:
+    """Prepares parallel text: a prefix names the two files of a split, PREFIX.en and PREFIX.de, or .gz of them.
+
+    memattn-prepare parallel --train text/train --valid text/dev --test text/test --source en --target de \\
+        --form raw --folder data/my_corpus
+    memattn-prepare parallel --train text/train --valid text/dev --source src --target tgt \\
+        --source_language en --target_language ko --folder data/my_corpus
+    """
+    options = flags.FLAGS
+    splits = {
+        split: (_existing(f"{prefix}.{options.source}"), _existing(f"{prefix}.{options.target}"))
+        for split in ("train", "valid", "test")
+        if (prefix := options[split].value) is not None
+    }
+    languages = []
+    for side in corpus.SIDES:
+        code = getattr(options, f"{side}_language")
+        if code is not None:
+            _check_language(f"{side}_language", code)
+        language = known_code(getattr(options, side) if code is None else code)
+        languages.append(language)
+        if options.form != "untokenized" and not has_moses_rules(language):
+            warnings.warn(
+                f"--{side}_language: Moses has no rules for {language!r}, and those of English are used; if this is "
+                "not the code of the language, such as de, ko or pt-BR, give it",
+                stacklevel=1,
+            )
+    source, target = languages
+    prepare_text(options, splits, TextSettings(options.form, source, target, options.units))
+    return 0
+
+
+def _prepare_parsing() -> int:
+    """Prepares constituency trees: the sources are words, the targets brackets, as in Vinyals et al. (2015).
+
+    memattn-prepare parsing --train 'wsj/0[2-9]/*.mrg,wsj/1?/*.mrg,wsj/2[01]/*.mrg' --valid 'wsj/22/*.mrg' \\
+        --test 'wsj/23/*.mrg' --folder data/wsj.trees
+    """
+    options = flags.FLAGS
+    splits = {split: names for split in ("train", "valid", "test") if (names := options[split].value) is not None}
+    if empty := [split for split, names in splits.items() if not names]:
+        raise ConfigError(f"--{empty[0]}: no name; give files, separated by commas")
+    prepare_trees(splits, options.min_count, options.folder)
+    return 0
+
+
+def _prepare_recordings() -> int:
+    """Prepares recordings with their text: log-mel features as sources, characters or BPE units as targets.
+
+    memattn-prepare speech --train text/train.tsv --valid text/dev.tsv --test text/test.tsv --folder data/mine
+    """
+    options = flags.FLAGS
+    prepare_speech(options, options.folder, _manifests(options), options.language, options.vocabulary_of)
+    return 0
+
+
+def _check_recordings() -> None:
+    """Raises ConfigError for flags that do not fit each other."""
+    options, manifests = flags.FLAGS, _manifests(flags.FLAGS)
+    missing = [split for split in ("train", "valid") if split not in manifests]
+    if missing and not (options.vocabulary_of and manifests):
+        advice = "give a manifest, or --vocabulary_of a corpus that is prepared already and any of the manifests"
+        raise ConfigError(f"--{missing[0]}: {advice}")
+    if options.vocabulary_of:
+        check_unused(options, ("bpe_units", "language"), "units and language")
+    _check_language("language", options.language)
+
+
+def _learn_lexicon() -> int:
+    """Learns a lexicon from a prepared corpus, for vocabulary selection (decoding.lexicon).
+
+    memattn-prepare lexicon --folder data/multi30k.en-de
+    """
+    folder = flags.FLAGS.folder
+    print(lexicon.write(folder, corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY)), flags.FLAGS.size))
+    return 0
+
+
+def _check_language(flag: str, code: str) -> None:
+    """Raises ConfigError if the value of a flag is not the code of a language."""
+    if not _LANGUAGE_CODE.fullmatch(code):
+        raise ConfigError(f"--{flag}: {code!r} is not the code of a language, such as de, zh or pt-BR")
+
+
+def _existing(path: str) -> str:
+    """Returns the path of a file, or of its .gz. Raises ConfigError unless exactly one of them is there."""
+    paths = list(filter(os.path.exists, (path, f"{path}.gz")))
+    if len(paths) != 1:
+        problem = "are both there; remove one" if paths else "are both missing"
+        raise ConfigError(f"{path} and {path}.gz {problem}")
+    return paths[0]
+
+
+def _manifests(options: flags.FlagValues) -> dict[str, str]:
+    """Returns the paths of the manifests of recordings that the flags give, by split."""
+    return {split: path for split in ("train", "valid", "test") if (path := options[split].value)}
 
 
 def main() -> None:

@@ -17,7 +17,6 @@ from memattn import reading
 from memattn.errors import DataError, RunError
 
 PARENT = "MEMATTN_PARENT"  # environment variable of a command: id of the process that it ends with
-_LOCK_NAME_DELAY = 0.2  # seconds; enough for a new holder of a lock to write its name
 
 
 def cores() -> int:
@@ -34,12 +33,12 @@ def command() -> str:
 
 
 @contextlib.contextmanager
-def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[bool]:
-    """Holds a lock file inside the context, and yields True; False on a file system without locks.
+def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[None]:
+    """Holds a lock file inside the context. On a file system without locks, warns and continues.
 
-    Without locks, warns and continues. The folder of the file is made if it is missing. When the work ends or fails,
-    the file is removed before the lock is released. A waiting process that has opened this file may then lock it;
-    filelock notices that it is gone, and locks a new file, which later processes see.
+    The folder of the file is made if it is missing. When the work ends or fails, the file is removed before the lock is
+    released. A waiting process that has opened this file may then lock it; filelock notices that it is gone, and locks
+    a new file, which later processes see.
 
     Args:
       path: the lock file.
@@ -51,14 +50,13 @@ def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[
     """
     lock = filelock.FileLock(path, fallback_to_soft=False)
     try:
-        try:
-            lock.acquire(timeout=_LOCK_NAME_DELAY)
-        except filelock.Timeout as error:
-            line = f"{what}: {_holder(path)} {doing}"
-            if not wait:
-                raise RunError(line) from error
-            print(line, file=sys.stderr, flush=True)
-            lock.acquire()
+        lock.acquire(timeout=0.2)  # seconds: its holder may be writing its name, or removing the file
+    except filelock.Timeout as error:
+        line = f"{what}: {_holder(path)} {doing}"
+        if not wait:
+            raise RunError(line) from error
+        print(line, file=sys.stderr, flush=True)
+        lock.acquire()
     except OSError as error:
         if error.filename:  # an error of the file itself; errors of locking name no file
             raise
@@ -66,14 +64,14 @@ def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[
     with contextlib.suppress(OSError), open(path, "w", encoding="utf-8") as file:
         file.write(f"process {os.getpid()} on {platform.node()}")
     try:
-        yield lock.is_locked
+        yield
     finally:
         with contextlib.suppress(OSError):
             os.remove(path)
         lock.release()
 
 
-def making(path: str, doing: str, *, wait: bool = False) -> contextlib.AbstractContextManager[bool]:
+def making(path: str, doing: str, *, wait: bool = False) -> contextlib.AbstractContextManager[None]:
     """Lets only one process make the file or folder `path`: the context holds `path`.lock, as `locked` does.
 
     A process that waited must check whether `path` exists.

@@ -12,10 +12,7 @@ import numpy as np
 
 from memattn.errors import DataError, abbreviated
 
-_TYPE_NAMES = {bool: "true or false", int: "int", float: "number", str: "str", list: "list", dict: "mapping"}
-
-# The type, or tuple of types, of each value. A key is a str, or a tuple of str for a value in a nested mapping.
-Types = Mapping[Any, Any]
+Types = Mapping[Any, type]  # by key; a key is a str, or a tuple of str for a value in a nested mapping
 
 
 def lines(path: str) -> Iterator[bytes]:
@@ -83,27 +80,12 @@ def json_value(document: str) -> Any:
 
 
 def check_types(content: Any, types: Types) -> None:
-    """Raises ValueError unless the content is a mapping with these keys, and values of these types.
-
-    An int counts as a float, and a bool only as a bool.
-    """
-    if not isinstance(content, dict):
-        raise ValueError(f"expected a mapping, not {abbreviated(content)}")
+    """Raises ValueError unless the content is a mapping with these keys, and values of these types."""
     for keys, expected in types.items():
-        several = expected if isinstance(expected, tuple) else (expected,)
-        _check_type(content, (keys,) if isinstance(keys, str) else keys, several)
-
-
-def _check_type(content: Any, keys: tuple[str, ...], types: tuple[type, ...]) -> None:
-    value = content
-    for place, key in enumerate(keys):
-        where = f"{'.'.join(keys[:place])}: " if place else ""
-        if not isinstance(value, dict):
-            raise ValueError(f"{where}expected a mapping, not {abbreviated(value)}")
-        if key not in value:
-            raise ValueError(f"{where}{key} is missing")
-        value = value[key]
-    fits = any(isinstance(value, (int, float) if each is float else each) for each in types)
-    if not fits or (isinstance(value, bool) and bool not in types):
-        expected = " or ".join("null" if each is type(None) else _TYPE_NAMES[each] for each in types)
-        raise ValueError(f"{'.'.join(keys)}: expected {expected}, not {abbreviated(value)}")
+        path, value = (keys,) if isinstance(keys, str) else keys, content
+        for key in path:
+            if not isinstance(value, dict) or key not in value:
+                raise ValueError(f"{'.'.join(path)} is missing")
+            value = value[key]
+        if not isinstance(value, expected) or isinstance(value, bool):
+            raise ValueError(f"{'.'.join(path)}: expected {expected.__name__}, not {abbreviated(value)}")

@@ -14,16 +14,13 @@ from memattn.errors import ConfigError
 
 def _check(*run_dirs: str) -> None:
     """Raises ConfigError for arguments that cannot be used."""
-    output = flags.FLAGS.output
     if not run_dirs:
         raise ConfigError("give run folders: memattn-report RUN... --output report.html")
     paths = list(map(os.path.realpath, run_dirs))
     if repeated := [run_dir for i, run_dir in enumerate(run_dirs) if paths[i] in paths[:i]]:
         raise ConfigError(f"{repeated[0]}: given twice; a report has each run once")
-    if not output:
-        raise ConfigError("--output: empty; give the path of a file")
-    if os.path.isdir(output):
-        raise ConfigError(f"--output: {output} is a folder; give the path of a file")
+    if os.path.isdir(flags.FLAGS.output):
+        raise ConfigError(f"--output: {flags.FLAGS.output} is a folder; give the path of a file")
 
 
 def _main(*run_dirs: str) -> int:

@@ -5,11 +5,13 @@ memattn-sweep --config configs/copy/demo.yaml --sweep_dir runs/demo
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
+import signal
+import sys
+
 from absl import flags
 
 from memattn import config as configs
 from memattn.errors import ConfigError
-from memattn.sweeps.expand import expand
 
 
 def _check() -> None:
@@ -19,9 +21,11 @@ def _check() -> None:
 
 
 def _main() -> int:
+    from memattn.sweeps.expand import expand
     from memattn.sweeps.runner import run_sweep
 
     options = flags.FLAGS
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends the runs, as Ctrl-C does
     config = configs.load(options.config, options.set)
     names = list(expand(config))
     if options.list:

@@ -28,12 +28,14 @@ def _check() -> None:
 
 
 def _main() -> int:
-    from memattn.serving.streaming import available_lines, write_results
+    from memattn.serving.streaming import available_lines
 
-    options = flags.FLAGS
-    work = _work(options)
+    work, number = _work(flags.FLAGS), 1
     try:
-        write_results(work, available_lines(sys.stdin.fileno(), work.batch_size, 16 * work.batch_size))
+        for lines in available_lines(sys.stdin.fileno(), work.batch_size, 16 * work.batch_size):
+            for result in work(lines, number):
+                print(result, flush=True)
+            number += len(lines)
     except BrokenPipeError:
         console.silence()
     return 0
@@ -43,12 +45,12 @@ def _work(options: flags.FlagValues) -> "Translator | PairScorer":
     """Returns the translator or the scorer that the flags ask for."""
     from memattn.runs.trained import load
     from memattn.serving.pair_scorer import PairScorer
-    from memattn.serving.translator import from_trained
+    from memattn.serving.translator import WITHOUT_XLA, Translator
 
-    trained = load(options.run_dir, ["decoding.jit_compile=false", *options.set], options.average)
+    trained = load(options.run_dir, [WITHOUT_XLA, *options.set], options.average)
     if options.score:
         return PairScorer(trained)
-    return from_trained(trained, n_best=options.nbest, scores=options.scores, alignment=options.alignment)
+    return Translator(trained, n_best=options.nbest, scores=options.scores, alignment=options.alignment)
 
 
 def main() -> None:

@@ -9,21 +9,19 @@ sequences. Cells that the output already has are not trained again.
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
-import math
 import os
 
 from absl import flags
 from studies import standalone
 
-from memattn import files, processes, reading
-from memattn.errors import ConfigError, RunError
-
-_SETTINGS = ("task", "length", "model", "learning_rate", "seed")  # a cell is identified by these values
-_NUMBERS = ("learning_rate", "seed", "right", "epochs", "constant_right", "seconds")
+from memattn import files, reading
+from memattn.errors import ConfigError
 
 
 def main() -> int:
-    from studies.raffel2016 import adding_problem
+    from studies import adding_problem
+
+    from memattn.runs import provenance
 
     options = flags.FLAGS
     for flag, known in (("lengths", adding_problem.LENGTHS), ("models", adding_problem.MODELS)):
@@ -31,55 +29,21 @@ def main() -> int:
         unknown = [name for name in given if name not in known]
         if unknown or not given:
             raise ConfigError(f"--{flag}: {repr(unknown[0]) if unknown else 'empty'}; give some of {', '.join(known)}")
-    for flag in ("learning_rate", "minutes"):
-        if math.isnan(options[flag].value or 0):
-            raise ConfigError(f"--{flag}: must be a number")
     files.make_folder(os.path.dirname(options.output))
-    with processes.making(options.output, "is writing this table; wait, or use another --output"):
-        _fill(_read(f"{options.output}.json"))
+    path = f"{options.output}.json"
+    cells = reading.json_file(path)["cells"] if os.path.exists(path) else []
+    wanted = [(task, length, model) for task in options.tasks for length in options.lengths for model in options.models]
+    for task, length, model in wanted:
+        rate = options.learning_rate or adding_problem.LEARNING_RATES[task]
+        settings = {"task": task, "length": length, "model": model, "learning_rate": rate, "seed": options.seed}
+        same = [cell for cell in cells if settings.items() <= cell.items()]
+        if not any(map(_is_finished, same)):
+            print(f"{task}, length {length}, {model}", flush=True)
+            limits = {"minutes": options.minutes, "epochs": options.epochs}
+            cell = adding_problem.train(task, length, model, learning_rate=rate, seed=options.seed, **limits)
+            cells = [cell for cell in cells if cell not in same] + [{**cell, **provenance.conditions()}]
+        _write(cells)
     return 0
-
-
-def _fill(cells: list[dict]) -> None:
-    """Trains the cells that are missing or unfinished in `cells`, and writes the table after each."""
-    from studies.raffel2016 import adding_problem
-
-    from memattn.runs import provenance
-
-    options = flags.FLAGS
-    for task in options.tasks:
-        for length in options.lengths:
-            for model in options.models:
-                rate = options.learning_rate or adding_problem.LEARNING_RATES[task]
-                settings = (task, length, model, rate, options.seed)
-                same = [cell for cell in cells if _settings(cell) == settings]
-                if any(map(_is_finished, same)):
-                    continue
-                print(f"{task}, length {length}, {model}", flush=True)
-                cell = adding_problem.train(
-                    task,
-                    length,
-                    model,
-                    learning_rate=rate,
-                    seed=options.seed,
-                    minutes=options.minutes,
-                    epochs=options.epochs,
-                )
-                cells = [cell for cell in cells if cell not in same] + [{**cell, **provenance.conditions()}]
-                cells.sort(key=_order)
-                _write(cells)
-    _write(cells)
-
-
-def _settings(cell: dict) -> tuple:
-    return tuple(cell[key] for key in _SETTINGS)
-
-
-def _order(cell: dict) -> tuple:
-    from studies.raffel2016.adding_problem import LENGTHS, MODELS
-
-    task, length, model, *rest = _settings(cell)
-    return task, LENGTHS.index(length), list(MODELS).index(model), *rest
 
 
 def _is_finished(cell: dict) -> bool:
@@ -94,29 +58,17 @@ def _is_chosen_by_validation(cell: dict) -> bool:
     return "validation_right" in cell
 
 
-def _read(path: str) -> list[dict]:
-    """Reads the cells of an earlier table. Raises RunError for a file that this script has not written."""
-    if not os.path.exists(path):
-        return []
-    try:
-        cells = reading.json_file(path, {"cells": list})["cells"]
-        if not all(math.isfinite(cell[key]) for cell in cells for key in _NUMBERS):
-            raise ValueError("cells")
-        for cell in cells:
-            _settings(cell)  # raises KeyError
-    except (ValueError, TypeError, KeyError) as error:
-        raise RunError(f"{path}: not a table of this script; remove it, or give another --output") from error
-    return cells
-
-
 def _write(cells: list[dict]) -> None:
     """Writes the table and its cells."""
-    from studies.raffel2016.adding_problem import published
+    from studies.adding_problem import LENGTHS, MODELS, published
 
-    rows = []
+    def order(cell: dict) -> tuple:
+        place = LENGTHS.index(cell["length"]), list(MODELS).index(cell["model"])
+        return cell["task"], *place, cell["learning_rate"], cell["seed"]
+
+    cells, rows = sorted(cells, key=order), []
     for cell in cells:
         task, length, model = (cell[key] for key in ("task", "length", "model"))
-        done = cell["right"] == 1
         share = f"{100 * cell['right']:.1f}%" + ("" if _is_chosen_by_validation(cell) else " (best epoch on test)")
         rows.append(
             {
@@ -124,7 +76,7 @@ def _write(cells: list[dict]) -> None:
                 "length": length,
                 "model": model,
                 "seed": cell["seed"],
-                "epochs to 100% (or % right)": cell["epochs"] if done else share,
+                "epochs to 100% (or % right)": cell["epochs"] if cell["right"] == 1 else share,
                 "published": published(task, model, length),
                 "epochs": cell["epochs"],
                 "learning rate": f"{cell['learning_rate']:g}",
@@ -140,19 +92,10 @@ if __name__ == "__main__":
     flags.DEFINE_list(
         "models", "feed-forward attention,unweighted", "These two, or such as memory K=8 sigmoid/softmax."
     )
-    flags.DEFINE_float(
-        "learning_rate",
-        None,
-        "Adam's; by default, the task's best at length 100 (on test sequences).",
-        lower_bound=1e-9,
-        upper_bound=1.0,
-    )
-    flags.DEFINE_float(
-        "minutes",
-        60.0,
-        "Minutes after which a cell's training is stopped, at the end of an epoch.",
-        lower_bound=0.0,
-    )
+    meaning = "Adam's; by default, the task's best at length 100 (on test sequences)."
+    flags.DEFINE_float("learning_rate", None, meaning, lower_bound=1e-9, upper_bound=1.0)
+    meaning = "Minutes after which a cell's training is stopped, at the end of an epoch."
+    flags.DEFINE_float("minutes", 60.0, meaning, lower_bound=0.0)
     flags.DEFINE_integer("epochs", 100, "Most epochs of a cell.", lower_bound=1)
     flags.DEFINE_integer("seed", 1, "Seed of weights and sequences.", lower_bound=0, upper_bound=2**31 - 1)
     flags.DEFINE_string("output", "runs/results/adding_problem/table", "Files of the table, without their ending.")

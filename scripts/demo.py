@@ -15,20 +15,23 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from absl import flags
 from benchmarks.tables import pivot, system_lines
 from benchmarks.tokens import MEASURE
+from studies.plots import draw_lines, label_ends, picture
+from studies.runs import LEARNED, steps_to
 
 from memattn import config as configs
 from memattn import files, reading
 from memattn.errors import RunError
 from memattn.evaluation import formatting, styles
-from memattn.evaluation.stored import ALIGNMENTS, folder_of
-
-if TYPE_CHECKING:
-    from memattn.sweeps.results import Run
+from memattn.runs import provenance
+from memattn.runs.run import ALIGNMENTS, Run
+from memattn.sweeps import tables
+from memattn.sweeps.results import SweepRun, finished
+from memattn.sweeps.runner import run_sweep
 
 SCRIPTS = Path(__file__).resolve().parent
 CONFIG = SCRIPTS.parent / "configs/copy/demo.yaml"
@@ -56,24 +59,11 @@ def main() -> int:
     return 0
 
 
-def _train(folder: str) -> dict[str, "Run"]:
+def _train(folder: str) -> dict[str, SweepRun]:
     """Trains the models of the demo's config; returns the run of each model by its name in words. Raises RunError."""
-    from memattn.runs import provenance
-    from memattn.sweeps.results import finished
-    from memattn.sweeps.runner import run_sweep
-
     config = configs.load(str(CONFIG), [])
-    failed = run_sweep(
-        config,
-        folder,
-        jobs=2,
-        split="valid",
-        average=None,
-        repeats=1,
-        plots=1,
-        strategy="none",
-        title="All results of the runs",
-    )
+    options: dict[str, Any] = {"jobs": 2, "split": "valid", "average": None, "repeats": 1, "plots": 1}
+    failed = run_sweep(config, folder, title="All results of the runs", strategy="none", **options)
     if failed:
         raise RunError(f"failed: {', '.join(failed)}; their logs are in {folder}")
     files.write(os.path.join(folder, "conditions.json"), json.dumps(provenance.conditions(), indent=2) + "\n")
@@ -92,10 +82,8 @@ def _time(names: list[str], folder: str) -> list[dict[str, str]]:
     return reading.csv_file(f"{table}.csv")
 
 
-def _quality(runs: dict[str, "Run"]) -> list[dict[str, str]]:
+def _quality(runs: dict[str, SweepRun]) -> list[dict[str, str]]:
     """Returns a row for each model: how well it copies, and after how many training steps."""
-    from studies.runs import LEARNED, steps_to
-
     return [
         {
             "model": name,
@@ -113,34 +101,26 @@ def _speed(times: list[dict[str, str]]) -> list[dict[str, str]]:
     return pivot(rows, "model", "S", "time")
 
 
-def _draw(runs: dict[str, "Run"], times: list[dict[str, str]], folder: str) -> None:
+def _draw(runs: dict[str, SweepRun], times: list[dict[str, str]], folder: str) -> None:
     """Draws learning curves on the left, and the time of a token against the source's length on the right."""
-    from matplotlib.figure import Figure
-    from studies.plots import draw_lines, label_ends
-
-    from memattn.evaluation.plots import save
-    from memattn.sweeps import tables
-
-    figure = Figure(figsize=(9.5, 3.9), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    draw_lines(left, [tables.curve(name, [run]) for name, run in runs.items()])
-    left.set(ylim=(0, 102), xlabel="training step", ylabel="validation BLEU")
-    left.set_title("Copying up to 20 symbols", fontsize=11)
-    draw_lines(right, system_lines(times, MEASURE))
-    right.set(xlim=(0, LENGTHS[-1]), ylim=(0, None), xlabel="S, length of the source in tokens", ylabel=MEASURE)
-    right.set_title("Time to decode a token", fontsize=11)
-    label_ends(left)
-    label_ends(right)
-    save(figure, os.path.join(folder, "trade_off.png"))
+    with picture(os.path.join(folder, "trade_off.png"), "", (9.5, 3.9), 1, 2) as (left, right):
+        draw_lines(left, [tables.curve(name, [run]) for name, run in runs.items()])
+        left.set(ylim=(0, 102), xlabel="training step", ylabel="validation BLEU")
+        left.set_title("Copying up to 20 symbols", fontsize=11)
+        draw_lines(right, system_lines(times, MEASURE))
+        right.set(xlim=(0, LENGTHS[-1]), ylim=(0, None), xlabel="S, length of the source in tokens", ylabel=MEASURE)
+        right.set_title("Time to decode a token", fontsize=11)
+        label_ends(left)
+        label_ends(right)
 
 
-def _copy_slots(runs: dict[str, "Run"], folder: str) -> bool:
+def _copy_slots(runs: dict[str, SweepRun], folder: str) -> bool:
     """Copies the picture of the slots of windowed memory attention to where the pictures are.
 
     Returns whether there is one: evaluation draws none if all outputs of the model are empty.
     """
     run = next(run for run in runs.values() if styles.attention(run.config)["name"] == "windowed_memory")
-    alignments = glob.glob(os.path.join(glob.escape(folder_of(run.folder, "valid")), ALIGNMENTS, "*.png"))
+    alignments = glob.glob(os.path.join(glob.escape(Run(run.folder).results_folder("valid")), ALIGNMENTS, "*.png"))
     if alignments:
         shutil.copy(alignments[0], os.path.join(folder, "slots.png"))
     return bool(alignments)

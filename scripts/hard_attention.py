@@ -17,17 +17,16 @@ from memattn import files
 
 
 def main() -> int:
-    from studies.xu2015 import hard_attention
+    from studies import hard_attention
 
     from memattn.runs import provenance
 
     options = flags.FLAGS
-    seeds = standalone.integers("seeds", options.seeds)
-    tests = sorted(set(standalone.integers("tests", options.tests, least=1)))
+    tests = sorted(set(map(int, options.tests)))
     files.make_folder(os.path.dirname(options.output))
     rows = []
     for kind in hard_attention.KINDS:
-        for seed in seeds:
+        for seed in map(int, options.seeds):
             shares = hard_attention.train(kind, max_length=options.max_length, tests=tests, seed=seed)
             row = {"attention": kind, "L": options.max_length, "seed": seed}
             for steps, share in zip(tests, shares, strict=True):
@@ -39,10 +38,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_list("seeds", "1,2,3", "Seeds of weights, sequences and draws.")
-    flags.DEFINE_list(
-        "tests", "250,500,1000", "Training steps after which a model is tested; the largest ends training."
-    )
+    standalone.define_numbers("seeds", "1,2,3", "Seeds of weights, sequences and draws.")
+    meaning = "Training steps after which a model is tested; the largest ends training."
+    standalone.define_numbers("tests", "250,500,1000", meaning)
     flags.DEFINE_integer("max_length", 10, "Length of the longest sequence.", lower_bound=1, upper_bound=200)
     flags.DEFINE_string("output", "runs/results/hard_attention/table", "Files of the table, without their ending.")
     cli.run(main, tensorflow=True)

@@ -11,13 +11,11 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 
 import dataclasses
 import os
-import shutil
 import tarfile
 import tempfile
 
 from absl import flags
 
-from memattn import config as configs
 from memattn import files
 from memattn.errors import ConfigError
 
@@ -26,10 +24,11 @@ _LARGEST_MULTIPLE = 127  # rounded weights are -127 to 127 times a step
 
 
 def main() -> int:
-    from memattn.evaluation import model_card
     from memattn.evaluation.evaluate import evaluate
+    from memattn.evaluation.model_card import model_card
     from memattn.evaluation.test_set import read_split
-    from memattn.runs import checkpoints, run_folder
+    from memattn.runs import checkpoints
+    from memattn.runs.run import MODEL_CARD, Run
     from memattn.runs.trained import load
 
     options = flags.FLAGS
@@ -42,15 +41,11 @@ def main() -> int:
     evaluation = evaluate(trained, read_split(trained, options.split), repeats=1)
     with tempfile.TemporaryDirectory() as parent:
         folder = os.path.join(parent, name)
-        kept = (run_folder.CORPUS, run_folder.VOCABULARY, *trained.tokenizer.files())
-        os.makedirs(folder)
-        files.write(os.path.join(folder, run_folder.CONFIG), configs.dump(trained.config))
-        for name_of_file in kept:
-            shutil.copy(os.path.join(options.run_dir, name_of_file), folder)
-        best = os.path.join(folder, run_folder.BEST)
-        path = checkpoints.manager(checkpoints.Checkpoint(trained.model), best, 1).save(evaluation.result.step)
+        metadata = trained.runs[0].metadata
+        packed = Run.create(folder, trained.config, trained.vocabulary, trained.tokenizer, metadata)
+        path = checkpoints.manager(checkpoints.Checkpoint(trained.model), packed.best, 1).save(evaluation.result.step)
         result = dataclasses.replace(evaluation.result, checkpoints=[os.path.relpath(path, parent)])
-        files.write(os.path.join(folder, model_card.FILE), model_card.model_card(result))
+        files.write(os.path.join(folder, MODEL_CARD), model_card(result))
         with files.writing(options.output) as file, tarfile.open(fileobj=file, mode="w:xz") as archive:
             archive.add(folder, name, filter=_without_owner)
     megabytes = os.path.getsize(options.output) / 1e6

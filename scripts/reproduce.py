@@ -13,14 +13,13 @@ configs/. Without targets, it lists them.
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
-import math
 import os
 import sys
 
 from absl import flags
 
-from memattn.config.schema import did_you_mean
 from memattn.errors import ConfigError, DataError, RunError
+from memattn.options import did_you_mean
 
 
 def main(*names: str) -> int:
@@ -40,8 +39,6 @@ def main(*names: str) -> int:
         raise ConfigError(f"{missing[0]}: not made at --scale {options.scale}, which has {', '.join(available)}")
     if options.dry_run and options.rehearse:
         raise ConfigError("--dry_run and --rehearse: give only one of them")
-    if not math.isfinite(options.gigaflops or 1):
-        raise ConfigError("--gigaflops: must be a number")
     targets = available if "all" in names else list(dict.fromkeys(names))
     if options.dry_run:
         print(estimates.estimate(targets, options.scale, gigaflops=options.gigaflops))
@@ -76,7 +73,7 @@ if __name__ == "__main__":
         "training steps, for CPUs."
     )
     flags.DEFINE_enum("scale", "small", scales, meaning)
-    flags.DEFINE_bool("dry_run", False, "List the runs with their steps, memory and time; train nothing.")
+    flags.DEFINE_bool("dry_run", False, "List the runs with their steps and estimated time; train nothing.")
     flags.DEFINE_integer(
         "rehearse",
         None,

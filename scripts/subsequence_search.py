@@ -17,21 +17,18 @@ from memattn import files
 
 
 def main() -> int:
-    from studies.raffel2016 import subsequence
+    from studies import subsequence
 
     from memattn.runs import provenance
 
     options = flags.FLAGS
-    seeds = standalone.integers("seeds", options.seeds)
     files.make_folder(os.path.dirname(options.output))
     rows = []
     for name in ("mean and deviation, untrained", *subsequence.POOLINGS):
-        for seed in seeds:
+        for seed in map(int, options.seeds):
             start = time.monotonic()
-            steps, encoders = 0, None
-            if name in subsequence.POOLINGS:
-                steps = options.steps
-                encoders = subsequence.train(name, steps=steps, seed=seed)
+            steps = options.steps if name in subsequence.POOLINGS else 0
+            encoders = subsequence.train(name, steps=steps, seed=seed) if steps else None
             result = subsequence.evaluate(encoders, rows=options.sequences, seed=seed)
             rows.append({"pooling": name, "seed": seed, **result, "training steps": steps})
             print(f"{name}, seed {seed}: {result}, {time.monotonic() - start:.0f} s", flush=True)
@@ -40,7 +37,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_list("seeds", "1,2,3", "Seeds of weights and sequences.")
+    standalone.define_numbers("seeds", "1,2,3", "Seeds of weights and sequences.")
     flags.DEFINE_integer("steps", 3_000, "Training steps of a pooling, 20 pairs each.", lower_bound=1)
     flags.DEFINE_integer("sequences", 2_000, "Sequences that are searched.", lower_bound=100, upper_bound=10_000)
     flags.DEFINE_string("output", "runs/results/subsequence/table", "Files of the table, without their ending.")

@@ -1,6 +1,6 @@
 """Writes the generated tables of docs/reference/, the pictures of the documents, and tables of stored runs.
 
-python scripts/write_docs.py
+python scripts/write_docs.py    # in the folder that holds configs/
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -22,8 +22,8 @@ def main() -> int:
         files.write(str(page), updated(page.read_text(encoding="utf-8")))
     for path, draw in PICTURES.items():
         draw(str(ROOT / path))
-    for path in stored.RESULTS:
-        stored.write(path)
+    for folder in stored.MADE:
+        stored.write(folder)
     return 0
 
 

@@ -1,5 +1,11 @@
 """Attention mechanisms behind one interface; each has a class, and a line of `MECHANISMS`."""
 
+import contextlib
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Mapping
 from typing import Any
 
 from memattn.attention.base import AttentionMechanism
@@ -14,10 +20,10 @@ from memattn.attention.memory import MemoryAttention
 from memattn.attention.mocha import MochaAttention
 from memattn.attention.monotonic import MonotonicAttention
 from memattn.attention.none import NoAttention
-from memattn.attention.options import OptionError as OptionError
-from memattn.attention.outside import outside_class
 from memattn.attention.stretch_means import StretchMeansAttention
 from memattn.attention.windowed_memory import WindowedMemoryAttention
+from memattn.options import OptionError, arguments, not_one_of
+from memattn.options import Range as Range
 
 MECHANISMS: dict[str, type[AttentionMechanism]] = {
     "none": NoAttention,
@@ -38,33 +44,78 @@ MECHANISMS: dict[str, type[AttentionMechanism]] = {
     "matcha": MatchaAttention,
 }
 
+DEFAULT = "memory"  # the mechanism of a mapping without `name`
+MODEL_ARGUMENTS = ("units", "max_source_length", "initializer")  # arguments that the model gives, not a config
+
 
 def mechanism(name: Any) -> type[AttentionMechanism]:
     """Returns the class of a name in `MECHANISMS`, or of a reference "module:Class" to a class outside the package.
 
-    Raises ValueError for any other name, ImportError for a class that cannot be imported.
+    As for `python -m`, the module may be in the current directory. Raises OptionError.
     """
     if isinstance(name, str) and ":" in name:
-        return outside_class(name)
+        return _outside_class(name)
     if name not in list(MECHANISMS):  # a list compares names that have no hash, too
-        raise ValueError(f"attention: {name!r} is none of {', '.join(MECHANISMS)}")
+        raise OptionError("attention.name", not_one_of(name, MECHANISMS))
     return MECHANISMS[name]
 
 
-def build(name: str, options: dict, **facts) -> AttentionMechanism:
-    """Returns a mechanism, made with options and with facts of the model.
+def _outside_class(reference: str) -> type[AttentionMechanism]:
+    """Returns the class of a reference to a class outside the package."""
+    module_name, _, class_name = reference.partition(":")
+    if not (module_name and class_name.isidentifier()):
+        problem = "expected module:Class, such as my_package.my_module:MyAttention"
+        raise OptionError("attention.name", f"{reference}: {problem}")
+    with contextlib.suppress(OSError):  # the current directory was removed
+        if not {"", os.getcwd()} & set(sys.path):
+            sys.path.append(os.getcwd())
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # of any kind: importing runs the user's code
+        problem = f"module {module_name} cannot be imported: {type(error).__name__}: {error}"
+        raise OptionError("attention.name", f"{reference}: {problem}") from error
+    kind = getattr(module, class_name, None)
+    if not (isinstance(kind, type) and issubclass(kind, AttentionMechanism)):
+        problem = f"module {module_name} has no memattn.AttentionMechanism {class_name}"
+        raise OptionError("attention.name", f"{reference}: {problem}")
+    return kind
+
+
+def keys(kind: type[AttentionMechanism]) -> dict[str, inspect.Parameter]:
+    """Returns the arguments of a mechanism's constructor that a config sets, by name."""
+    return {name: each for name, each in kind.constructor_arguments().items() if name not in MODEL_ARGUMENTS}
+
+
+def complete(attention: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the name of a mechanism and all of its options; those that are not given have their defaults.
+
+    Raises OptionError.
+    """
+    if not isinstance(attention, Mapping):
+        raise OptionError("attention", f"expected a mapping such as {{name: bahdanau}}, not {attention!r}")
+    options = dict(attention)
+    name = options.pop("name", DEFAULT)
+    known = keys(mechanism(name))
+    try:
+        given = arguments(known, options, name)
+        for option, parameter in known.items():
+            if option not in given and parameter.default is parameter.empty:
+                raise OptionError(option, f"missing; {name} needs it")
+    except OptionError as error:
+        raise OptionError(f"attention.{error.option}", error.problem) from error
+    return {"name": name, **{option: given.get(option, parameter.default) for option, parameter in known.items()}}
+
+
+def build(name: str, options: Mapping[str, Any], **given: Any) -> AttentionMechanism:
+    """Returns a mechanism.
 
     Args:
       name: see `mechanism`.
-      options: constructor arguments.
-      **facts: further constructor arguments; those that the constructor does not have are left out.
+      options: arguments of the constructor.
+      **given: further arguments, from the model; those that the constructor does not have are left out.
 
-    Raises:
-      ImportError: the mechanism cannot be imported.
-      TypeError, ValueError: the name or an option is unknown, or an option is out of range.
+    Raises OptionError.
     """
     kind = mechanism(name)
-    if given := [fact for fact in facts if fact in options]:
-        raise TypeError(f"attention: {given[0]} is no option; the model gives it to the mechanism")
-    accepted = kind.constructor_arguments()
-    return kind(**options, **{fact: value for fact, value in facts.items() if fact in accepted})
+    known = kind.constructor_arguments()
+    return kind(**options, **{name: value for name, value in given.items() if name in known})

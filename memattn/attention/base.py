@@ -1,17 +1,14 @@
 """The interface of every attention mechanism: an ordinary Keras layer, whose parts the decoder calls."""
 
-import inspect
-import typing
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from memattn import options
 from memattn.attention.configured import ConfiguredLayer
 from memattn.attention.initializers import initializer_of
 from memattn.attention.ops import padding_last
-from memattn.attention.options import check_choice, literal_values, positive_int
 from memattn.attention.step_loop import run_loop
 
 _RECURRENT = "; a recurrent layer before it needs return_sequences=True"
@@ -34,8 +31,6 @@ class AttentionMechanism(ConfiguredLayer):
     As a layer, `mechanism(query, value)` returns the context [B, T, D] of queries [B, T, U] over values [B, S, D].
     """
 
-    sizes: tuple[str, ...] = ()
-    """Names of the constructor's arguments that must be ints of at least 1; those of a base class count, too."""
     num_slots: int | None = None
     """Number of slots of a fixed-size memory; None for a memory without slots."""
     has_signed_weights = False
@@ -52,61 +47,21 @@ class AttentionMechanism(ConfiguredLayer):
             tf.keras.utils.register_keras_serializable("memattn")(cls)
 
     def __new__(cls, *args, **kwargs):
-        """Checks the options before the constructor runs."""
-        try:
-            by_name = inspect.signature(cls.__init__).bind(None, *args, **kwargs).arguments
-        except TypeError as error:
-            parameters = list(cls.constructor_arguments().values())
-            if args and parameters and all(parameter.kind == parameter.KEYWORD_ONLY for parameter in parameters):
-                problem = f"all arguments are keywords, such as {parameters[0].name}={args[0]!r}"
-                raise TypeError(f"{cls.__name__}: {problem}") from error
-            # Otherwise, the constructor raises the same error, with its own traceback.
-        else:
-            cls.validate({**kwargs, **by_name})
-        return super().__new__(cls, *args, **kwargs)
+        """Checks the arguments by their annotations before the constructor runs."""
+        known = cls.constructor_arguments()
+        if args:
+            example = f"{next(iter(known), 'name')}={args[0]!r}"
+            raise TypeError(f"{cls.__name__}: all arguments are keywords, such as {example}")
+        given = {name: value for name, value in kwargs.items() if name not in _KERAS_ARGUMENTS}
+        options.arguments(known, given, cls.__name__)
+        return super().__new__(cls, **kwargs)
 
     def __init__(self, **kwargs):
-        try:
-            super().__init__(**kwargs)
-        except (TypeError, ValueError) as error:  # Keras' message does not name the arguments of the class
-            unknown = [name for name in kwargs if name not in _KERAS_ARGUMENTS]
-            if not unknown:
-                raise
-            arguments = f"its arguments: {', '.join(self.constructor_arguments())}, and those of a Keras layer"
-            raise TypeError(f"{type(self).__name__}: no argument {unknown[0]}; {arguments}") from error
+        super().__init__(**kwargs)
         self.supports_masking = True
         # Keras 3: XLA cannot compile the gradient of a loop over an unknown number of queries.
         self.supports_jit = not self.is_recurrent
         self._shapes = None
-
-    # The options.
-
-    @classmethod
-    def validate(cls, options: Mapping[str, Any]) -> None:
-        """Raises OptionError for a value that an option may not have; makes no layer.
-
-        Missing options get their defaults.
-        """
-        parameters = cls.constructor_arguments()
-        defaults = {name: item.default for name, item in parameters.items() if item.default is not item.empty}
-        cls.check(**{**defaults, **{name: value for name, value in options.items() if name in parameters}})
-
-    @classmethod
-    def check(cls, **options) -> None:
-        """Raises OptionError for one of `sizes` below 1, and for a value that its Literal annotation does not list.
-
-        A mechanism extends this method to check other ranges. `options` holds the constructor arguments; those that the
-        model gives are missing where a config is checked.
-        """
-        sizes = {name for ancestor in cls.__mro__ for name in vars(ancestor).get("sizes", ())}
-        for name, parameter in cls.constructor_arguments().items():
-            if name not in options:
-                continue
-            if choices := literal_values(parameter.annotation):
-                check_choice(name, options[name], choices)
-            may_be_none = type(None) in typing.get_args(parameter.annotation)
-            if name in sizes and not (options[name] is None and may_be_none):
-                positive_int(name, options[name])
 
     # What a decoder calls: the memory once per source, scores in each step.
 

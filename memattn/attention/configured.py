@@ -1,14 +1,11 @@
 """Base of layers whose config is read from the constructor's arguments."""
 
 import inspect
-from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
+from memattn import options
 from memattn.attention.initializers import initializer_config
-from memattn.attention.options import constructor_parameters
 
 
 class ConfiguredLayer(tf.keras.layers.Layer):
@@ -20,7 +17,7 @@ class ConfiguredLayer(tf.keras.layers.Layer):
         parameters: dict[str, inspect.Parameter] = {}
         for ancestor in cls.__mro__[: cls.__mro__.index(ConfiguredLayer)]:
             if "__init__" in vars(ancestor):
-                for name, parameter in constructor_parameters(ancestor).items():
+                for name, parameter in options.parameters(vars(ancestor)["__init__"]).items():
                     parameters.setdefault(name, parameter)
         return parameters
 
@@ -33,18 +30,7 @@ class ConfiguredLayer(tf.keras.layers.Layer):
                     raise TypeError(
                         f"{type(self).__name__}: the constructor must keep its argument {name} as self.{name}"
                     )
-                config[name] = python_values(getattr(self, name))
+                config[name] = options.plain(getattr(self, name))
         if "initializer" in config:
-            config["initializer"] = python_values(initializer_config(config["initializer"]))
+            config["initializer"] = options.plain(initializer_config(config["initializer"]))
         return config
-
-
-def python_values(value: Any) -> Any:
-    """Returns a value with Python's numbers and lists in place of NumPy's, which JSON does not take."""
-    if isinstance(value, (np.generic, np.ndarray)):
-        return value.tolist()
-    if isinstance(value, Mapping):
-        return {key: python_values(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return (list if isinstance(value, list) else tuple)(map(python_values, value))
-    return value

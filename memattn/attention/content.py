@@ -5,6 +5,7 @@ import tensorflow as tf
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_of
 from memattn.attention.ops import additive_energies, masked_softmax, products
+from memattn.options import PositiveInt
 
 
 class BahdanauAttention(AttentionMechanism):
@@ -17,9 +18,9 @@ class BahdanauAttention(AttentionMechanism):
       initializer: name, config or object, of the weight matrices and v.
     """
 
-    sizes = ("units",)
-
-    def __init__(self, *, units: int, cache_keys: bool = True, initializer: Initializer = "glorot_uniform", **kwargs):
+    def __init__(
+        self, *, units: PositiveInt, cache_keys: bool = True, initializer: Initializer = "glorot_uniform", **kwargs
+    ):
         super().__init__(**kwargs)
         self.units, self.cache_keys = int(units), cache_keys
         self.initializer = initializer
@@ -48,9 +49,7 @@ class LuongAttention(AttentionMechanism):
       initializer: name, config or object, of W.
     """
 
-    sizes = ("units",)
-
-    def __init__(self, *, units: int, initializer: Initializer = "glorot_uniform", **kwargs):
+    def __init__(self, *, units: PositiveInt, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         self.units = int(units)
         self.initializer = initializer

@@ -7,6 +7,7 @@ import tensorflow as tf
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer
 from memattn.attention.ops import sum_dtype
+from memattn.options import PositiveInt
 
 
 class LinearAttention(AttentionMechanism):
@@ -19,13 +20,12 @@ class LinearAttention(AttentionMechanism):
       initializer: name, config or object, of the weight matrices except the gate's.
     """
 
-    sizes = ("projection",)
     has_signed_weights = True
 
     def __init__(
         self,
         *,
-        projection: int | None = None,
+        projection: PositiveInt | None = None,
         gated: bool = False,
         normalize: Literal["none", "length"] = "length",
         initializer: Initializer = "glorot_uniform",

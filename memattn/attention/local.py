@@ -3,17 +3,15 @@
 import tensorflow as tf
 
 from memattn.attention.content import LuongAttention
-from memattn.attention.initializers import Initializer
 from memattn.attention.ops import masked_softmax, products, sum_dtype
+from memattn.options import PositiveInt
 
 
 class _LocalAttention(LuongAttention):
     """A softmax over the source positions at most `window` from a centre."""
 
-    sizes = ("window",)
-
-    def __init__(self, *, units: int, window: int = 10, initializer: Initializer = "glorot_uniform", **kwargs):
-        super().__init__(units=units, initializer=initializer, **kwargs)
+    def __init__(self, *, window: PositiveInt = 10, **kwargs):
+        super().__init__(**kwargs)
         self.window = int(window)
 
     def memorize(self, states, mask):
@@ -55,8 +53,8 @@ class LocalPredictiveAttention(_LocalAttention):
       initializer: name, config or object, of the weight matrices.
     """
 
-    def __init__(self, *, units: int, window: int = 10, initializer: Initializer = "glorot_uniform", **kwargs):
-        super().__init__(units=units, window=window, initializer=initializer, **kwargs)
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
         self.position_layer = self.make_dense(self.units, "position", activation="tanh")
         self.position_v = self.make_dense(1, "position_v")
 

@@ -5,6 +5,7 @@ import tensorflow as tf
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer
 from memattn.attention.ops import masked_softmax
+from memattn.options import PositiveInt
 
 
 class LocationAttention(AttentionMechanism):
@@ -15,10 +16,9 @@ class LocationAttention(AttentionMechanism):
       initializer: name, config or object, of W_a.
     """
 
-    sizes = ("max_source_length",)
     reads_in_order = True
 
-    def __init__(self, *, max_source_length: int, initializer: Initializer = "glorot_uniform", **kwargs):
+    def __init__(self, *, max_source_length: PositiveInt, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         self.max_source_length = int(max_source_length)
         self.initializer = initializer

@@ -8,8 +8,8 @@ import tensorflow as tf
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer
 from memattn.attention.ops import sum_dtype
-from memattn.attention.options import positive_int
 from memattn.attention.slots import slot_memory, source_weights, value_scores
+from memattn.options import OptionError, PositiveInt
 
 SCORINGS = {"softmax": tf.nn.softmax, "sigmoid": tf.sigmoid}  # of logits [..., K]; softmax runs over the slots
 
@@ -32,17 +32,15 @@ class MemoryAttention(AttentionMechanism):
       initializer: name, config or object, of W_alpha and W_beta.
     """
 
-    sizes = ("num_slots",)
-
     def __init__(
         self,
         *,
-        num_slots: int = 32,
+        num_slots: PositiveInt = 32,
         encoder_scoring: Literal["softmax", "sigmoid"] = "softmax",
         decoder_scoring: Literal["softmax", "sigmoid"] = "softmax",
         position_encoding: bool = False,
         renormalize: Literal["sum", "mean", "none"] = "sum",
-        max_source_length: int | None = None,
+        max_source_length: PositiveInt | None = None,
         initializer: Initializer = "glorot_uniform",
         **kwargs,
     ):
@@ -53,7 +51,9 @@ class MemoryAttention(AttentionMechanism):
         self.max_source_length, self.initializer = max_source_length, initializer
         self._encodings = None
         if position_encoding:
-            self.max_source_length = positive_int("max_source_length (for position_encoding)", max_source_length)
+            if max_source_length is None:
+                raise OptionError("max_source_length", "missing; position_encoding needs it")
+            self.max_source_length = int(max_source_length)
             self._encodings = position_encodings(self.num_slots, self.max_source_length)
         self.encoder_scores = self.make_dense(self.num_slots, "encoder_scores")  # W_alpha
         self.decoder_scores = self.make_dense(self.num_slots, "decoder_scores")  # W_beta

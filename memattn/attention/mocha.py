@@ -1,13 +1,11 @@
 """Chiu and Raffel (2018): monotonic chunkwise attention (MoChA), a softmax over the positions before each stop."""
 
-from typing import Literal
-
 import tensorflow as tf
 
-from memattn.attention.initializers import Initializer
 from memattn.attention.monotonic import HardStops, MonotonicAttention
 from memattn.attention.ops import masked_softmax
 from memattn.attention.sparse import SparseScores
+from memattn.options import PositiveInt
 
 
 class MochaAttention(MonotonicAttention):
@@ -24,23 +22,10 @@ class MochaAttention(MonotonicAttention):
       initializer: name, config or object, of the weight matrices and v.
     """
 
-    sizes = ("chunk_size",)
     _mixes_chunks = True
 
-    def __init__(
-        self,
-        *,
-        units: int,
-        chunk_size: int | None = 2,
-        offset: float = -1.0,
-        noise: float = 1.0,
-        test_mode: Literal["hard", "soft"] = "hard",
-        initializer: Initializer = "glorot_uniform",
-        **kwargs,
-    ):
-        super().__init__(
-            units=units, offset=offset, noise=noise, test_mode=test_mode, initializer=initializer, **kwargs
-        )
+    def __init__(self, *, chunk_size: PositiveInt | None = 2, **kwargs):
+        super().__init__(**kwargs)
         self.chunk_size = None if chunk_size is None else int(chunk_size)
 
     def score(self, query, memory, state, seed=None):

@@ -1,15 +1,14 @@
 """Raffel et al. (2017): monotonic attention, which moves over the source and stops at one position in each step."""
 
-import numbers
-from typing import Literal
+from typing import Annotated, Literal
 
 import tensorflow as tf
 
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_of
 from memattn.attention.ops import GENERATOR, cast, sum_dtype
-from memattn.attention.options import OptionError
 from memattn.attention.sparse import SparseScores
+from memattn.options import PositiveInt, Range
 
 _LOWEST = -1e9  # energy of padding, whose sigmoid is 0
 _BLOCK = 8  # number of positions that hard attention examines at once
@@ -88,16 +87,15 @@ class MonotonicAttention(AttentionMechanism):
       initializer: name, config or object, of the weight matrices and v.
     """
 
-    sizes = ("units",)
     reads_in_order = True
     _mixes_chunks = False  # whether a second energy weighs the positions around a stop
 
     def __init__(
         self,
         *,
-        units: int,
+        units: PositiveInt,
         offset: float = -1.0,
-        noise: float = 1.0,
+        noise: Annotated[float, Range(at_least=0)] = 1.0,
         test_mode: Literal["hard", "soft"] = "hard",
         initializer: Initializer = "glorot_uniform",
         **kwargs,
@@ -107,14 +105,6 @@ class MonotonicAttention(AttentionMechanism):
         self.initializer = initializer
         self.stop_energy = self._energy(offset, "stop")
         self.chunk_energy = self._energy(None, "chunk") if self._mixes_chunks else None
-
-    @classmethod
-    def check(cls, *, offset, noise, **options):
-        super().check(**options)
-        if not (isinstance(noise, numbers.Real) and 0 <= noise < 1e30):
-            raise OptionError("noise", f"must be a number of at least 0 and below 1e30, not {noise!r}")
-        if not (isinstance(offset, numbers.Real) and abs(offset) < 1e30):
-            raise OptionError("offset", f"must be a number between -1e30 and 1e30, not {offset!r}")
 
     def memorize(self, states, mask):
         memory = {"values": states, "mask": mask, "stop_keys": self.stop_energy.keys(states)}

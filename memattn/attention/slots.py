@@ -11,6 +11,7 @@ import tensorflow as tf
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_of
 from memattn.attention.ops import additive_energies
+from memattn.options import PositiveInt
 
 
 def slot_memory(slots: tf.Tensor, alpha: tf.Tensor, states: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -46,15 +47,14 @@ class SlotReader(AttentionMechanism):
     A mechanism defines `_alpha`, or `memorize` if its slots are no weighted sums of the states.
     """
 
-    sizes = ("num_slots", "read_units")
     num_slots: int
 
     def __init__(
         self,
         *,
-        num_slots: int = 32,
+        num_slots: PositiveInt = 32,
         read: Literal["address", "additive"] = "additive",
-        read_units: int = 128,
+        read_units: PositiveInt = 128,
         initializer: Initializer = "glorot_uniform",
         **kwargs,
     ):

@@ -1,10 +1,7 @@
 """Memory attention whose slots are weighted means over stretches of the source; not in the paper."""
 
-from typing import Literal
-
 import tensorflow as tf
 
-from memattn.attention.initializers import Initializer
 from memattn.attention.ops import masked_softmax, sum_dtype
 from memattn.attention.slots import SlotReader
 
@@ -26,16 +23,8 @@ class WindowedMemoryAttention(SlotReader):
       initializer: name, config or object, of all weight matrices and v.
     """
 
-    def __init__(
-        self,
-        *,
-        num_slots: int = 32,
-        read: Literal["address", "additive"] = "additive",
-        read_units: int = 128,
-        initializer: Initializer = "glorot_uniform",
-        **kwargs,
-    ):
-        super().__init__(num_slots=num_slots, read=read, read_units=read_units, initializer=initializer, **kwargs)
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
         self.encoder_scores = self.make_dense(self.num_slots, "encoder_scores")  # W_alpha
 
     def _alpha(self, states, mask):

@@ -1,41 +1,17 @@
-"""Reads a run's configuration, YAML with overrides, into checked dataclasses."""
+"""Reads a run's configuration, YAML with overrides, into checked dataclasses.
 
-from memattn.config.differences import differences
-from memattn.config.loading import apply_changes, check_overrides, checked, dump, from_dict, load, to_dict
-from memattn.config.schema import Origin
-from memattn.config.sections import (
-    Config,
-    CopyConfig,
-    DataConfig,
-    DecodingConfig,
-    ModelConfig,
-    NeuralGPUConfig,
-    SampleConfig,
-    Seq2SeqConfig,
-    SweepConfig,
-    TaskConfig,
-    TrainingConfig,
-)
+The dataclasses stand beside the models that they configure, so TensorFlow is imported on first use of a name here.
+"""
 
-__all__ = [
-    "Config",
-    "CopyConfig",
-    "DataConfig",
-    "DecodingConfig",
-    "ModelConfig",
-    "NeuralGPUConfig",
-    "Origin",
-    "SampleConfig",
-    "Seq2SeqConfig",
-    "SweepConfig",
-    "TaskConfig",
-    "TrainingConfig",
-    "apply_changes",
-    "check_overrides",
-    "checked",
-    "differences",
-    "dump",
-    "from_dict",
-    "load",
-    "to_dict",
-]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memattn.config.exports import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    exports = importlib.import_module("memattn.config.exports")
+    if name not in exports.__all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(exports, name)

@@ -7,8 +7,11 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from memattn.config.schema import as_yaml
-from memattn.config.sections import Config, Seq2SeqConfig
+from memattn import attention
+from memattn.config.sections import Config
+from memattn.models.seq2seq import Seq2SeqConfig
+from memattn.options import plain
+from memattn.plain_values import as_yaml
 
 _WIDTH = 100
 
@@ -29,7 +32,7 @@ def _lines(section: Any, indent: str) -> list[str]:
         elif isinstance(section, Seq2SeqConfig) and field.name == "attention":
             lines += [f"{indent}{field.name}:", *_attention(value, f"{indent}  ")]
         else:
-            lines.append(f"{indent}{field.name}: {as_yaml(value)}")
+            lines.append(f"{indent}{field.name}: {as_yaml(plain(value))}")
         if not indent:
             lines.append("")
     return lines
@@ -37,9 +40,7 @@ def _lines(section: Any, indent: str) -> list[str]:
 
 def _attention(options: Mapping[str, Any], indent: str) -> list[str]:
     """Returns the lines of YAML for an attention mechanism: its name and its options, with descriptions."""
-    from memattn.attention import mechanism as mechanism_of  # imports TensorFlow
-
-    mechanism = mechanism_of(options["name"])
+    mechanism = attention.mechanism(options["name"])
     lines, meanings = _comment(summary(mechanism), indent), arguments(mechanism)
     for name, value in options.items():
         lines += [*_comment(meanings.get(name, ""), indent), f"{indent}{name}: {as_yaml(value)}"]

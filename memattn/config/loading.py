@@ -2,17 +2,16 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import yaml
 
-from memattn import reading
-from memattn.config import checks, mechanism_options, shipped
-from memattn.config.schema import Origin, build, keys_named, keys_of_other_kinds, parse
-from memattn.config.sections import Config, ModelConfig, Seq2SeqConfig
+from memattn import attention, reading, shipped
+from memattn.config.schema import Origin, build, keys_named, keys_of_other_kinds, parse, sections_of
+from memattn.config.sections import Config, ModelConfig
 from memattn.errors import ConfigError, DataError, abbreviated, short
+from memattn.options import hints, plain
 
 
 def load(path: str, overrides: Sequence[str]) -> Config:
@@ -57,46 +56,25 @@ def _overridden(tree: Mapping, overrides: Sequence[str], origin: Origin) -> Conf
             raise ConfigError(f"--set {short(override)}: write --set key=value, e.g. --set model.units=128")
         changes[key] = parse(text, Origin(f"--set {short(key)}"))
         origin.replace(key, f"--set {short(override)}")
-    return checked(apply_changes(tree, changes, origin), origin)
+    return checked(apply_changes(tree, changes), origin)
 
 
-def checked(tree: dict, origin: Origin) -> Config:
+def checked(tree: Mapping, origin: Origin) -> Config:
     """Returns the config of plain values, each checked, with defaults for absent keys.
 
     Raises:
       ConfigError: a key is unknown, or a value cannot be used; the message names the place of the key.
     """
-    tree = {"data": {}, **tree}
-    _check_top_level_keys(tree, origin)
-    config = build(Config, tree, "", origin)
-    if isinstance(config.model, Seq2SeqConfig):
-        attention = mechanism_options.complete(config.model.attention, "model.attention", origin)
-        config = dataclasses.replace(config, model=dataclasses.replace(config.model, attention=attention))
-    else:
-        config = _without_xla(config)
-    checks.check(config, origin)
-    return config
-
-
-def _check_top_level_keys(tree: Mapping, origin: Origin) -> None:
-    """Raises ConfigError for a key that belongs in a section, such as `num_slots`; the message says in which."""
-    known = {field.name for field in dataclasses.fields(Config)}
     for name in tree:
-        if name not in known and (keys := [*keys_named(name, Config), *mechanism_options.keys_of_option(name)]):
+        if name not in hints(Config) and (keys := [*keys_named(str(name), Config), *_keys_of_mechanisms(name)]):
             raise origin.error(name, f"unknown key; did you mean {' or '.join(keys)}?")
+    return build(Config, {"data": {}, **tree}, "", origin)
 
 
-def _without_xla(config: Config) -> Config:
-    """Returns a config with false for `jit_compile: auto`, as XLA's convolutions are slow on CPUs.
-
-    For other models, `memattn.xla.jit_compile` decides.
-    """
-    training, decoding = config.training, config.decoding
-    if training.jit_compile == "auto":
-        training = dataclasses.replace(training, jit_compile=False)
-    if decoding.jit_compile == "auto":
-        decoding = dataclasses.replace(decoding, jit_compile=False)
-    return dataclasses.replace(config, training=training, decoding=decoding)
+def _keys_of_mechanisms(option: Any) -> list[str]:
+    """Returns a list with the dotted key of an option of a registered mechanism; [] if no mechanism has it."""
+    has_option = any(option in attention.keys(mechanism) for mechanism in attention.MECHANISMS.values())
+    return [f"model.attention.{option}"] if has_option else []
 
 
 def _read(path: str, origin: Origin) -> dict:
@@ -119,7 +97,8 @@ def _read(path: str, origin: Origin) -> dict:
         raise ConfigError(f"{path}: a config is a mapping with the keys data, model, training, decoding, sweep")
     base = tree.pop("base", None)
     if base is not None:
-        tree = _merged(_read(_base_path(base, path, origin_of_file), origin), tree)
+        below = _read(_base_path(base, path, origin_of_file), origin)
+        tree = _merged({name: below[name] for name in below if name != "sweep" or name not in tree}, tree)
     origin.lines.update(origin_of_file.lines)
     return tree
 
@@ -135,72 +114,56 @@ def _base_path(base: Any, path: str, origin: Origin) -> str:
     return base_path
 
 
-def _merged(base: Mapping, changes: Mapping, key: str = "") -> dict:
-    """Returns the mapping of a dotted key, with changes merged into `base` key by key.
+class _Whole(dict):
+    """A mapping that replaces another one as a whole."""
 
-    A sweep, and the options of another mechanism, are replaced as a whole. A new `model.kind` drops the keys that only
-    other kinds have. A new `data.task` drops `data.copy`, and the reverse.
-    """
-    name = base.get("name", mechanism_options.DEFAULT)
-    changes_mechanism = key == "model.attention" and changes.get("name", name) != name
-    if changes_mechanism or key == "sweep":
-        return dict(changes)
-    merged = dict(base)
-    if key == "model" and "kind" in changes:
-        _drop_other_kinds(merged, changes["kind"])
-    if key == "data":
-        _drop_replaced_task(merged, {name for name, value in changes.items() if value is not None})
+
+def apply_changes(tree: Mapping, changes: Mapping[str, Any]) -> dict:
+    """Returns a copy of a config's plain values with dotted keys set; keys that `_without_replaced` names are gone."""
+    nested: dict[str, Any] = {}
+    for key in sorted(changes, key=lambda key: key.count(".")):
+        *parents, last = key.split(".")
+        node, value = nested, changes[key]
+        for parent in parents:
+            if not isinstance(node.get(parent), dict):
+                node[parent] = {}
+            node = node[parent]
+        node[last] = _Whole(value) if isinstance(value, Mapping) else value
+    return plain(_merged(tree, nested))
+
+
+def _merged(base: Mapping, changes: Mapping, key: str = "") -> dict:
+    """Returns the mapping of a dotted key with changes, key by key."""
+    merged = _without_replaced(base, changes, key)
     for name, value in changes.items():
-        are_mappings = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)
-        merged[name] = _merged(merged[name], value, f"{key}.{name}".lstrip(".")) if are_mappings else value
+        is_within = (
+            isinstance(value, Mapping) and not isinstance(value, _Whole) and isinstance(merged.get(name), Mapping)
+        )
+        merged[name] = _merged(merged[name], value, f"{key}.{name}".lstrip(".")) if is_within else value
     return merged
 
 
-def _drop_other_kinds(model: dict, kind: Any) -> None:
-    """Removes the keys of `model` that only other kinds have."""
-    for name in keys_of_other_kinds(ModelConfig, kind) & model.keys():
-        del model[name]
+def _without_replaced(base: Mapping, changes: Mapping, key: str) -> dict:
+    """Returns the mapping of a dotted key without what its changes replace.
 
-
-def _drop_replaced_task(data: dict, given: Set[str]) -> None:
-    """Removes `copy` from the mapping `data` if `task` is among the keys that are given now, and the reverse."""
-    for task, replaced in (("copy", "task"), ("task", "copy")):
-        if task in given and replaced not in given:
-            data.pop(replaced, None)
-
-
-def apply_changes(tree: Mapping, changes: Mapping[str, Any], origin: Origin | None = None) -> dict:
-    """Returns a copy of plain values with dotted keys set.
-
-    A new `model.attention.name` drops the options of the former mechanism, a new `model.kind` the keys that only other
-    kinds have, and a new `data.task` drops `data.copy`, or the reverse. Raises ConfigError for a key below a value that
-    is not a mapping.
+    Another mechanism replaces the options of the former one, another kind of model the keys that only other kinds have,
+    and `data.task` replaces `data.copy`, or the reverse.
     """
-    origin = origin or Origin("sweep")
-    changed: dict = _deep_copy(tree)
-    for key in sorted(changes, key=lambda key: (key.count("."), not key.endswith((".name", ".kind")))):
-        *parents, last = key.split(".")
-        node = changed
-        for depth, parent in enumerate(parents):
-            if node.get(parent) is None:
-                node[parent] = {}
-            node = node[parent]
-            if not isinstance(node, dict):
-                raise origin.error(key, f"{short('.'.join(parents[: depth + 1]))} is a value, not a mapping")
-        if key == "model.attention.name" and node.get("name", mechanism_options.DEFAULT) != changes[key]:
-            node.clear()
-        if key == "model.kind":
-            _drop_other_kinds(node, changes[key])
-        node[last] = _deep_copy(changes[key])
-    given = {key.split(".")[1] for key, value in changes.items() if key.startswith("data.") and value is not None}
-    if given:
-        _drop_replaced_task(changed["data"], given)
-    return changed
+    dropped: set[str] = set()
+    if key == "model.attention":
+        name = base.get("name", attention.DEFAULT)
+        dropped = set(base) if changes.get("name", name) != name else set()
+    elif key == "model" and "kind" in changes:
+        dropped = keys_of_other_kinds(sections_of(ModelConfig), changes["kind"])
+    elif key == "data":
+        given = {name for name, value in changes.items() if value is not None} & {"task", "copy"}
+        dropped = {"task", "copy"} - given if given else set()
+    return {name: value for name, value in base.items() if name not in dropped}
 
 
 def to_dict(config: Config) -> dict:
     """Returns a run's config as plain values, without the sweep."""
-    tree = _deep_copy(dataclasses.asdict(config))
+    tree = plain(dataclasses.asdict(config))
     del tree["sweep"]
     return tree
 
@@ -208,12 +171,3 @@ def to_dict(config: Config) -> dict:
 def dump(config: Config) -> str:
     """Returns a run's config as YAML, without the sweep."""
     return yaml.safe_dump(to_dict(config), sort_keys=False)
-
-
-def _deep_copy(value: Any) -> Any:
-    """Returns a copy in which every mapping is a dict, every sequence a list, and every NumPy number Python's."""
-    if isinstance(value, Mapping):
-        return {key: _deep_copy(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_deep_copy(item) for item in value]
-    return value.item() if isinstance(value, np.generic) else value

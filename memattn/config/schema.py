@@ -1,53 +1,29 @@
-"""Reads YAML into frozen dataclasses, checked by their type hints.
+"""Reads YAML into frozen dataclasses, which check their fields.
 
 Every error names the file, the line, the dotted key, the value and what would be right.
 """
 
 import dataclasses
-import difflib
-import importlib
-import math
-import operator
-import textwrap
-import types
+import re
 import typing
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
 
 import yaml
 
 from memattn.errors import ConfigError, abbreviated, short
+from memattn.options import OptionError, Options, did_you_mean, hints, listed, members, not_one_of
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-_Section = TypeVar("_Section", bound="DataclassInstance")
-
-_MAPPINGS = (Mapping, dict)
-_SCALARS = {int: "an int", float: "a number", bool: "true or false", str: "a str"}
-_COMPARED_CHARACTERS = 100  # characters of an unknown name that are compared with known names
+_Section = TypeVar("_Section", bound=Options)
 
 
-def number(
-    default: Any, *, at_least: float | None = None, above: float | None = None, below: float | None = None
-) -> Any:
-    """Declares a field of a dataclass with a range."""
-    return dataclasses.field(default=default, metadata={"at_least": at_least, "above": above, "below": below})
+class _Loader(yaml.SafeLoader):
+    """A loader that reads 1e-4 as a number, as YAML 1.2 does; YAML 1.1 wants 1.0e-4."""
 
 
-def choice(default: str, registry: str) -> Any:
-    """Declares a field whose values are the names in a dictionary, given as "module:dictionary".
-
-    A new entry of the dictionary is known to configs and their documentation without further edits. The dictionary is
-    imported only when a config names something else than the default, so it may be in any layer of the package.
-    """
-    return dataclasses.field(default=default, metadata={"registry": registry, "known": (default,)})
-
-
-def choices(metadata: Mapping) -> list[str]:
-    """Returns the names that a field of `choice` may have."""
-    module, _, dictionary = metadata["registry"].partition(":")
-    return list(getattr(importlib.import_module(module), dictionary))
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?([0-9]+\.?|[0-9]*\.[0-9]+)[eE][-+]?[0-9]+$"), list("-+.0123456789")
+)
 
 
 class Origin:
@@ -85,7 +61,7 @@ def parse(text: str, origin: Origin) -> Any:
       ConfigError: the text is no valid YAML, or gives a key twice.
     """
     try:
-        loader = yaml.SafeLoader(text)
+        loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
             return None
@@ -116,7 +92,7 @@ def _record_lines(node: yaml.Node, key: str, origin: Origin) -> None:
 
 
 def build(section: type[_Section], tree: Any, key: str, origin: Origin) -> _Section:
-    """Returns a dataclass from plain values, each checked by its type hint and range.
+    """Returns a dataclass from plain values.
 
     Args:
       section: the dataclass.
@@ -127,159 +103,61 @@ def build(section: type[_Section], tree: Any, key: str, origin: Origin) -> _Sect
     Raises:
       ConfigError: a key is unknown, or a value is of another type or out of range.
     """
-    if tree is None:
-        tree = {}
-    if not isinstance(tree, dict):
+    tree = {} if tree is None else tree
+    if not isinstance(tree, Mapping):
         raise origin.error(key, f"expected a mapping, not {abbreviated(tree)}")
-    hints, fields = typing.get_type_hints(section), {field.name: field for field in dataclasses.fields(section)}
-    values = {}
-    for name, value in tree.items():
-        dotted = f"{key}.{name}" if key else str(name)
+    fields, values = hints(section), {}
+    for name in tree:
         if name not in fields:
-            problems = ["unknown key", *did_you_mean(str(name), fields), f"known keys: {listed(fields)}"]
-            raise origin.error(dotted, "; ".join(problems))
-        values[name] = value_of(hints[name], value, dotted, origin, fields[name].metadata)
-    return section(**values)
-
-
-def types_of(hint: Any) -> tuple[Any, ...]:
-    """Returns the members of a union; for another hint, the hint itself."""
-    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
-    return typing.get_args(hint) if is_union else (hint,)
-
-
-def sections_of(hint: Any) -> list[type["DataclassInstance"]]:
-    """Returns the dataclasses that a hint allows."""
-    return [option for option in types_of(hint) if isinstance(option, type) and dataclasses.is_dataclass(option)]
-
-
-def kinds(hint: Any) -> dict[str, type["DataclassInstance"]]:
-    """Returns the dataclasses of a union by each value that their field `kind` allows."""
-    return {
-        kind: section
-        for section in sections_of(hint)
-        for kind in typing.get_args(typing.get_type_hints(section)["kind"])
-    }
-
-
-def keys_named(name: str, section: type["DataclassInstance"]) -> list[str]:
-    """Returns the dotted keys, in a dataclass and the dataclasses within it, whose last part is `name`."""
-    hints, keys = typing.get_type_hints(section), []
-    for field in dataclasses.fields(section):
-        if field.name == name:
-            keys.append(name)
-        for nested in sections_of(hints[field.name]):
-            keys += [f"{field.name}.{key}" for key in keys_named(name, nested)]
-    return list(dict.fromkeys(keys))  # kinds of a union may share a key
-
-
-def keys_of_other_kinds(hint: Any, kind: Any) -> set[str]:
-    """Returns the fields that only other kinds of a union have; none for an unknown kind."""
-    sections = kinds(hint)
-    if kind not in list(sections):  # a list, as an invalid kind may not be hashable
-        return set()
-    return {name for section in sections.values() for name in _names(section)} - _names(sections[kind])
-
-
-def _names(section: type["DataclassInstance"]) -> set[str]:
-    return {field.name for field in dataclasses.fields(section)}
-
-
-def _build_kind(hint: Any, tree: Any, key: str, origin: Origin) -> Any:
-    """Builds the dataclass of a union that the key `kind` chooses; the first one if the key is absent."""
-    sections = kinds(hint)
-    values = tree if isinstance(tree, dict) else {}  # `build` refuses other trees
-    kind = values.get("kind", next(iter(sections)))
-    if kind not in list(sections):
-        raise origin.error(f"{key}.kind", not_one_of(kind, list(sections)))
-    foreign = keys_of_other_kinds(hint, kind)
-    for name in values:
-        if name in foreign:
-            fitting = " or ".join(name_of_kind for name_of_kind in sections if name in _names(sections[name_of_kind]))
-            raise origin.error(f"{key}.{name}", f"is for {key}.kind: {fitting}, not {kind}")
-    return build(sections[kind], tree, key, origin)
-
-
-def value_of(hint: Any, value: Any, key: str, origin: Origin, metadata: Mapping) -> Any:
-    """Returns the value of a dotted key, checked against a type hint and the metadata of its field.
-
-    Raises:
-      ConfigError: the value is of another type, out of range, or not a name in the field's registry.
-    """
-    options = types_of(hint)
-    if value is None and type(None) in options:
-        return None
-    if sections := sections_of(hint):
-        return build(sections[0], value, key, origin) if len(sections) == 1 else _build_kind(hint, value, key, origin)
-    for option in options:
-        kind = typing.get_origin(option) or option
-        if kind is Literal and any(value == literal for literal in typing.get_args(option)):
-            return value
-        if kind in _MAPPINGS or kind is list:
-            return _collection(kind, value, key, origin)
-        if kind is float:
-            value = _float_from(value)
-        if kind in _SCALARS and isinstance(value, kind) and isinstance(value, bool) == (kind is bool):
-            if "registry" in metadata and value not in metadata["known"] and value not in (names := choices(metadata)):
-                raise origin.error(key, not_one_of(value, names))
-            return _in_range(value, key, origin, metadata)
-    raise origin.error(key, _type_problem(options, value))
-
-
-def _type_problem(options: tuple[Any, ...], value: Any) -> str:
-    """Returns the message for a value that has none of these types."""
-    literals = [name for option in options if typing.get_origin(option) is Literal for name in typing.get_args(option)]
-    if literals and bool not in options:
-        return not_one_of(value, literals)
-    names = {**_SCALARS, type(None): "null"}
-    expected = [names.get(option, str(option)) for option in options if typing.get_origin(option) is not Literal]
-    advice = "; quote it for a str" if str in options and isinstance(value, (bool, int, float)) else ""
-    return f"expected {' or '.join([*expected, *map(str, literals)])}, not {abbreviated(value)}{advice}"
-
-
-def _collection(kind: Any, value: Any, key: str, origin: Origin) -> Any:
-    expected, name = (list, "list") if kind is list else (dict, "mapping")
-    if not isinstance(value, expected):
-        raise origin.error(key, f"expected a {name}, not {abbreviated(value)}")
-    return value
-
-
-def _float_from(value: Any) -> Any:
-    """Returns the float of an int, or of a str such as 1e-4, where YAML 1.1 wants 1.0e-4; else the value."""
+            problems = ["unknown key", *did_you_mean(name, fields), f"known keys: {listed(fields)}"]
+            raise origin.error(f"{key}.{name}".lstrip("."), "; ".join(problems))
+    for name, value in tree.items():
+        nested = sections_of(fields[name])
+        is_null = value is None and type(None) in members(fields[name])
+        is_section = nested and not is_null
+        values[name] = _build_one_of(nested, value, f"{key}.{name}".lstrip("."), origin) if is_section else value
     try:
-        return float(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else value
-    except ValueError:
-        return value
+        return section(**values)
+    except OptionError as error:
+        raise origin.error(".".join(filter(None, [key, error.option])), error.problem) from error
 
 
-def _in_range(value: Any, key: str, origin: Origin, metadata: Mapping) -> Any:
-    limits = {"at_least": operator.ge, "above": operator.gt, "below": operator.lt}
-    for name, fits in limits.items():
-        limit = metadata.get(name)
-        if limit is not None and not fits(value, limit):
-            raise origin.error(key, f"must be {name.replace('_', ' ')} {limit}, not {value}")
-    return value
+def _build_one_of(sections: list[type[Options]], tree: Any, key: str, origin: Origin) -> Options:
+    """Builds the dataclass that the key `kind` chooses; the first one if the key is absent."""
+    by_kind = kinds(sections)
+    if not by_kind or not isinstance(tree, Mapping):
+        return build(sections[0], tree, key, origin)
+    kind = tree.get("kind", next(iter(by_kind)))
+    if kind not in list(by_kind):  # a list, as an invalid kind may not be hashable
+        raise origin.error(f"{key}.kind", not_one_of(kind, by_kind))
+    for name in tree:
+        if name in keys_of_other_kinds(sections, kind):
+            fitting = " or ".join(other for other, section in by_kind.items() if name in hints(section))
+            raise origin.error(f"{key}.{name}", f"is for {key}.kind: {fitting}, not {kind}")
+    return build(by_kind[kind], tree, key, origin)
 
 
-def not_one_of(value: Any, known: Iterable[Any]) -> str:
-    """Returns the message for a value that is none of the known ones; it names the nearest of them."""
-    names = [str(name) for name in known]
-    return "; ".join([f"{abbreviated(value)} is none of {', '.join(names)}", *did_you_mean(str(value), names)])
+def sections_of(hint: Any) -> list[type[Options]]:
+    """Returns the dataclasses that a hint allows."""
+    return [cast(type[Options], member) for member in members(hint) if dataclasses.is_dataclass(member)]
 
 
-def did_you_mean(name: Any, known: Iterable[Any]) -> list[str]:
-    """Returns a list with a question that names the nearest known name; [] if no name is near."""
-    by_lower_case = {str(each).lower(): str(each) for each in known}
-    close = difflib.get_close_matches(str(name)[:_COMPARED_CHARACTERS].lower(), by_lower_case, n=1, cutoff=0.5)
-    return [f"did you mean {by_lower_case[close[0]]}?"] if close else []
+def kinds(sections: list[type[Options]]) -> dict[str, type[Options]]:
+    """Returns dataclasses by each value that their field `kind` allows; {} if they have none."""
+    return {kind: section for section in sections for kind in typing.get_args(hints(section).get("kind"))}
 
 
-def listed(keys: Iterable[str]) -> str:
-    """Returns keys joined by commas, only the first ones if there are many."""
-    return textwrap.shorten(", ".join(keys), 300, placeholder=" ...")
+def keys_of_other_kinds(sections: list[type[Options]], kind: Any) -> set[str]:
+    """Returns the fields that only other kinds have; none for an unknown kind."""
+    by_kind = kinds(sections)
+    if kind not in list(by_kind):
+        return set()
+    return {name for section in sections for name in hints(section)} - hints(by_kind[kind]).keys()
 
 
-def as_yaml(value: Any) -> str:
-    """Returns a value as YAML, in one line."""
-    style = '"' if isinstance(value, str) and not value.isprintable() else None  # only this style keeps it in one line
-    return yaml.safe_dump(value, default_flow_style=True, default_style=style, width=math.inf).splitlines()[0]
+def keys_named(name: str, section: type[Options]) -> list[str]:
+    """Returns the dotted keys, in a dataclass and the dataclasses within it, whose last part is `name`."""
+    keys = [name] if name in hints(section) else []
+    for field, hint in hints(section).items():
+        keys += [f"{field}.{key}" for nested in sections_of(hint) for key in keys_named(name, nested)]
+    return list(dict.fromkeys(keys))  # kinds of a union may share a key

@@ -60,10 +60,9 @@ class TrainingBatches:
 
     Each epoch takes every pair once, in a new order, a window of WINDOW pairs at a time. In a window, pairs are sorted
     into buckets by their longer side and cut into batches, which are shuffled. Any batch is thus reached in constant
-    time, and memory holds one window, however large the corpus is. The last batch of a bucket is filled up with pairs
-    of narrower buckets. So a bucket's sources are padded to the longest source in this bucket and all narrower ones,
-    and its targets to the longest such target. Rows of padding, which the loss ignores, complete the last batch of a
-    window.
+    time, and memory holds one window, however large the corpus is. Pairs of narrower buckets fill the last batch of a
+    bucket. Padded lengths are therefore maxima over this and all narrower buckets. Rows of padding, which the loss
+    ignores, complete the last batch of a window.
 
     Args:
       corpus: sentence pairs, which may be mapped from disk.
@@ -136,22 +135,19 @@ class TrainingBatches:
             fits = self._fits(source, target)
             yield source[fits], target[fits]
 
-    def memory_line(self) -> tuple[float, float]:
-        """Returns intercept and slope of the line that predicts the length of a pair's longer side from its source's.
+    def length_regression(self) -> tuple[float, float]:
+        """Returns intercept and slope of the linear regression of max(source length, target length) on source length.
 
-        This is a regression by least squares on the pairs that are not skipped. Lengths include the end of sentence.
+        By least squares, on the pairs that are not skipped. Lengths include the end of sentence.
         """
-        pairs = sources = longer = squares = products = 0
+        sums = np.zeros(5, np.int64)  # int64: the same on every machine
         for source, target in self._lengths():
-            longer_side = np.maximum(source, target)
-            pairs += len(source)
-            sources += int(source.sum())
-            longer += int(longer_side.sum())
-            squares += int(source @ source)
-            products += int(source @ longer_side)
-        variance = pairs * squares - sources * sources
-        slope = (pairs * products - sources * longer) / variance if variance else 0.0
-        return (longer - slope * sources) / pairs, slope
+            longer = np.maximum(source, target)
+            sums += [len(source), source.sum(), longer.sum(), source @ source, source @ longer]
+        pairs, sum_x, sum_y, sum_xx, sum_xy = sums.tolist()
+        variance = pairs * sum_xx - sum_x * sum_x
+        slope = (pairs * sum_xy - sum_x * sum_y) / variance if variance else 0.0
+        return (sum_y - slope * sum_x) / pairs, slope
 
     def _fits(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         return (source <= self._limits[0]) & (target <= self._limits[1])
@@ -172,8 +168,8 @@ class TrainingBatches:
 
     def window(self, epoch: int, window: int, start: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yields padded sources and targets of the batches of a window of an epoch, from batch `start` on."""
-        places = np.arange(window * self.window_size, min((window + 1) * self.window_size, len(self.corpus)))
-        members = self._shuffled(places, epoch)
+        positions = np.arange(window * self.window_size, min((window + 1) * self.window_size, len(self.corpus)))
+        members = self._shuffled(positions, epoch)
         source_lengths, target_lengths = (
             side.offsets[members + 1] - side.offsets[members] for side in (self.corpus.source, self.corpus.target)
         )
@@ -199,7 +195,7 @@ class TrainingBatches:
     def stream(
         self, epoch: int, window: int, batch: int
     ) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], tuple[int, int, int]]]:
-        """Yields batches without end, from the given place on, each with the place of the next batch."""
+        """Yields batches without end, from the given one on, each with epoch, window and number of the next batch."""
         while True:
             for ids in self.window(epoch, window, batch):
                 batch += 1
@@ -208,10 +204,10 @@ class TrainingBatches:
             if window == self.windows:
                 epoch, window = epoch + 1, 0
 
-    def _shuffled(self, places: np.ndarray, epoch: int) -> np.ndarray:
-        """Returns the indices of the pairs at these places of an epoch, by a permutation that needs no table."""
+    def _shuffled(self, positions: np.ndarray, epoch: int) -> np.ndarray:
+        """Returns the indices of the pairs at these positions of an epoch, by a permutation that needs no table."""
         return tf.raw_ops.RandomIndexShuffle(
-            index=tf.constant(places, tf.int64),
+            index=tf.constant(positions, tf.int64),
             seed=tf.constant([self.seed, epoch, 0], tf.uint32),
             max_index=tf.constant(len(self.corpus) - 1, tf.int64),
             rounds=_SHUFFLE_ROUNDS,

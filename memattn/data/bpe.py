@@ -12,7 +12,7 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from memattn.data.vocabulary import SPECIAL_TOKENS
-from memattn.errors import DataError, abbreviated
+from memattn.errors import DataError
 
 SEPARATOR = "@@"  # at the end of a unit: the word continues
 _CACHED_WORDS = 1_000_000
@@ -21,7 +21,6 @@ _CACHED_WORDS = 1_000_000
 _TO_ESCAPE = re.compile(r"％|^ | $|(?<= ) |[^\S ]|[\x1c-\x1f\x85]|@(?=@(?: |$))")
 _ESCAPED = re.compile(r"％(?!d[89a-f])([0-9a-f]{4})")  # half a surrogate pair is not a character
 _LINE_ENDS = str.maketrans("\r\n", "  ")
-_MERGE = re.compile(r"[^ \r\n]+ [^ \r\n]+")
 _SCRIPT_WITHOUT_BLANKS = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
 )
@@ -83,38 +82,23 @@ def _are_two_words(left: str, right: str) -> bool:
     return without_blanks and _COMBINING_MARK.match(right) is None
 
 
-def learn(words: Counter[str], merges: int) -> str:
-    """Learns up to `merges` merges from counts of words; returns them as subword-nmt's codes.
+def learn(words: Counter[str], size: int) -> tuple[str, list[str]]:
+    """Learns up to `size` merges from counts of escaped words.
 
-    The codes are a single line, without any merge, if no two letters occur together twice.
+    Returns the merges as subword-nmt's codes, and the `size` units that occur most often, most frequent first. Raises
+    DataError if there is no merge.
     """
     ranked = sorted(words.items(), key=lambda item: (-item[1], item[0]))
     counted, codes = io.StringIO("".join(f"{word} {count}\n" for word, count in ranked)), io.StringIO()
     quiet = contextlib.nullcontext() if sys.stderr.isatty() else contextlib.redirect_stderr(io.StringIO())
     with quiet, contextlib.suppress(ValueError):  # raised, with all merges written, when no pair is left
-        learn_bpe(counted, codes, merges, is_dict=True)
-    return codes.getvalue()
-
-
-def most_frequent_units(words: Counter[str], codes: str, size: int) -> list[str]:
-    """Returns the `size` units that occur most often in the words, most frequent first."""
-    subwords, units = Subwords(codes), Counter[str]()
+        learn_bpe(counted, codes, size, is_dict=True)
+    if codes.getvalue().count("\n") == 1:
+        raise DataError("too little training text for BPE: no two letters occur together twice")
+    subwords, units = Subwords(codes.getvalue()), Counter[str]()
     for word, count in words.items():
         for unit in subwords.segment(unescape(word)):
             units[unit] += count
     for special in SPECIAL_TOKENS:  # in text they are unknown words
         units.pop(special, None)
-    return [unit for unit, _ in sorted(units.items(), key=lambda item: (-item[1], item[0]))[:size]]
-
-
-def checked(codes: str, path: str) -> str:
-    """Returns the codes of a file. Raises DataError for codes with which subword-nmt would end the process."""
-    version, *merges = codes.split("\n")
-    if version != "#version: 0.2" or merges[-1:] != [""] or len(merges) == 1:
-        raise DataError(f"{path}: not BPE codes of subword-nmt, version 0.2, or cut short")
-    for number, merge in enumerate(merges[:-1], 2):
-        if not _MERGE.fullmatch(merge):
-            raise DataError(
-                f"{path}:{number}: a merge is two units with a space between them, not {abbreviated(merge)}"
-            )
-    return codes
+    return codes.getvalue(), [unit for unit, _ in sorted(units.items(), key=lambda item: (-item[1], item[0]))[:size]]

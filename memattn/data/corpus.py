@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
+import numpy as np
+
 from memattn import files, reading
 from memattn.data import features
 from memattn.data.sentences import Corpus, Sentences, Sources
@@ -22,9 +24,7 @@ PARTS: tuple[Part, Part] = ("ids", "offsets")
 def read_vocabulary(path: str) -> Vocabulary:
     """Reads a vocabulary file. Raises DataError."""
     lines = read_lines(path)
-    if not any(lines):
-        raise DataError(f"{path}: empty; it needs at least one token")
-    if problem := first_problem(lines):
+    if problem := first_problem(lines or [""]):
         raise DataError(f"{path}:{problem[0]}: {problem[1]}")
     return Vocabulary(lines)
 
@@ -120,10 +120,60 @@ def binary_paths(folder: str, split: str, side: Side) -> dict[Part, str]:
 def _map_sentences(folder: str, split: str, side: Side, num_ids: int) -> Sentences:
     paths = binary_paths(folder, split, side)
     ids, offsets = (reading.array(paths[part], 1, "iu") for part in PARTS)
-    match = len(offsets) and offsets[0] == 0 and offsets[-1] == len(ids) and (offsets[:-1] <= offsets[1:]).all()
-    if not match:
-        raise DataError(f"{paths['offsets']}: does not match its ids; prepare the corpus again")
     return Sentences(ids, offsets, paths["ids"], num_ids)
+
+
+class SentencesWriter:
+    """Writes the sentences of one side of a split in binary form, piece by piece; a context manager.
+
+    Attributes:
+      tokens: number of ids so far.
+      longest: length of the longest sentence so far.
+    """
+
+    def __init__(self, folder: str, split: str, side: Side, vocabulary_size: int):
+        self._paths = binary_paths(folder, split, side)
+        self._dtypes = {
+            "ids": np.dtype(np.uint16 if vocabulary_size <= 1 << 16 else np.int32),
+            "offsets": np.dtype("i8"),
+        }
+        self._lengths = {"ids": 0, "offsets": 0}
+        self.longest = 0
+
+    def __enter__(self) -> "SentencesWriter":
+        self._files = {part: open(path, "wb") for part, path in self._paths.items()}  # noqa: SIM115
+        for part in PARTS:
+            self._write_header(part)
+        self._append("offsets", np.zeros(1))
+        return self
+
+    def __exit__(self, *_) -> None:
+        for part, file in self._files.items():
+            with files.naming(self._paths[part]), file:
+                file.seek(0)
+                self._write_header(part)
+                file.flush()
+                os.fsync(file.fileno())
+
+    @property
+    def tokens(self) -> int:
+        return self._lengths["ids"]
+
+    def append(self, sentences: Sentences) -> None:
+        """Adds sentences at the end. Raises OSError."""
+        self._append("offsets", self.tokens + sentences.offsets[1:])
+        self._append("ids", sentences.ids)
+        self.longest = max(self.longest, int(sentences.lengths().max(initial=0)))
+
+    def _append(self, part: Part, values: np.ndarray) -> None:
+        with files.naming(self._paths[part]):
+            self._files[part].write(values.astype(self._dtypes[part]).tobytes())
+        self._lengths[part] += len(values)
+
+    def _write_header(self, part: Part) -> None:
+        """Writes the header, whose size does not depend on the length: NumPy leaves room for an axis to grow."""
+        header = {"descr": self._dtypes[part].str, "fortran_order": False, "shape": (self._lengths[part],)}
+        np.lib.format.write_array_header_1_0(self._files[part], header)
 
 
 def _check_vocabulary(folder: str) -> None:

@@ -1,6 +1,5 @@
 """Sources that are sequences of vectors, such as frames of speech, in shards on disk."""
 
-import contextlib
 import dataclasses
 import functools
 import glob
@@ -104,48 +103,23 @@ class Features:
 def write(folder: str, split: str, sources: Iterable[np.ndarray]) -> None:
     """Writes matrices [S, F] as the sources of a split, in shards, in place of those that are there.
 
-    Raises ValueError for no source, or for one that is no matrix or has no rows; OSError.
+    Raises ValueError for a source that is no matrix or has no rows; OSError.
     """
-    matrices = iter(sources)
-    shard = list(itertools.islice(matrices, SHARD_SIZE))
-    if not shard:
-        raise ValueError("a split needs at least one source")
-    _check_sources(shard)  # before anything is removed
-    former = glob.glob(os.path.join(glob.escape(folder), f"{glob.escape(split)}.source.[0-9]*.npy"))
-    for path in (offsets_path(folder, split), *former):
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(path)
-    lengths: list[int] = []
+    for path in glob.glob(os.path.join(glob.escape(folder), f"{glob.escape(split)}.source.*.npy")):
+        os.remove(path)
+    matrices, lengths = iter(sources), [0]
     for number in itertools.count():
-        lengths += write_shard(folder, split, number, shard)
         shard = list(itertools.islice(matrices, SHARD_SIZE))
         if not shard:
             break
-    write_offsets(folder, split, lengths)
-
-
-def write_shard(folder: str, split: str, number: int, sources: list[np.ndarray]) -> list[int]:
-    """Writes one shard, and returns the lengths of its sources.
-
-    Raises ValueError for a source that is no matrix or has no rows; OSError.
-    """
-    _check_sources(sources)
-    with files.writing(shard_path(folder, split, number)) as file:
-        np.save(file, np.concatenate(sources).astype(np.float32))
-    return list(map(len, sources))
-
-
-def _check_sources(sources: list[np.ndarray]) -> None:
-    """Raises ValueError for a source that is no matrix or has no rows."""
-    for source in sources:
-        if source.ndim != 2 or not len(source):
-            raise ValueError(f"a source is a matrix of one vector or more, not of shape {source.shape}")
-
-
-def write_offsets(folder: str, split: str, lengths: list[int]) -> None:
-    """Writes where each source of a split starts; this completes the split. Raises OSError."""
-    with files.writing(offsets_path(folder, split)) as file:
-        np.save(file, np.cumsum([0, *lengths], dtype=np.int64))
+        for source in shard:
+            if source.ndim != 2 or not len(source):
+                raise ValueError(f"a source is a matrix of one vector or more, not of shape {source.shape}")
+        lengths += map(len, shard)
+        with files.writing(os.path.join(folder, f"{split}.source.{number:05}.npy")) as file:
+            np.save(file, np.concatenate(shard).astype(np.float32))
+    with files.writing(offsets_path(folder, split)) as file:  # completes the split
+        np.save(file, np.cumsum(lengths, dtype=np.int64))
 
 
 def write_statistics(folder: str, mean: np.ndarray, deviation: np.ndarray) -> None:
@@ -173,18 +147,12 @@ def read(folder: str, split: str) -> Features:
         statistics = reading.array(statistics_path, 2, "f")
     else:
         statistics = np.stack([np.zeros(width, np.float32), np.ones(width, np.float32)])
-    is_sound = len(offsets) > 1 and offsets[0] == 0 and (offsets[:-1] < offsets[1:]).all()
     starts = np.cumsum([0, *map(len, shards)])
-    if not is_sound or offsets[-1] != starts[-1] or not np.isin(starts, offsets).all():
-        raise DataError(f"{offsets_file}: does not match its shards; prepare the corpus again")
-    if any(shard.shape[1] != width for shard in shards) or statistics.shape != (2, width):
-        raise DataError(f"{paths[0]}: its vectors are not as wide as other shards, or as {statistics_path}")
+    ends_fit = len(offsets) > 1 and (offsets[0], offsets[-1]) == (0, starts[-1]) and np.isin(starts, offsets).all()
+    widths_fit = statistics.shape == (2, width) and all(shard.shape[1] == width for shard in shards)
+    if not (ends_fit and widths_fit and (np.diff(offsets) > 0).all()):
+        raise DataError(f"{offsets_file}: does not match the shards, or these {STATISTICS}; prepare the corpus again")
     return Features(shards, offsets, statistics[0], statistics[1], os.path.join(folder, f"{split}.{numbers}"))
-
-
-def shard_path(folder: str, split: str, number: int) -> str:
-    """Returns the path of a shard."""
-    return os.path.join(folder, f"{split}.source.{number:05}.npy")
 
 
 def offsets_path(folder: str, split: str) -> str:

@@ -74,9 +74,13 @@ def read(path: str, vocabulary: Vocabulary, size: int) -> Lexicon:
     ids = {**vocabulary.ids, SPECIAL_TOKENS[EOS]: EOS}
     candidates: dict[int, list[tuple[float, int]]] = {}
     for number, line in enumerate(read_lines(path), 1):
-        source, target, probability = _parse(line, f"{path}:{number}")
+        try:
+            source, target, probability = split_words(line)
+            value = float(probability)
+        except ValueError as error:
+            raise DataError(f"{path}:{number}: expected a source token, a target token and a probability") from error
         if source in ids and target in vocabulary.ids:
-            candidates.setdefault(ids[source], []).append((probability, ids[target]))
+            candidates.setdefault(ids[source], []).append((value, ids[target]))
     if not candidates:
         raise DataError(f"{path}: holds no token of the model's vocabulary")
     size = min(size, max(map(len, candidates.values())))
@@ -85,17 +89,6 @@ def read(path: str, vocabulary: Vocabulary, size: int) -> Lexicon:
         best = sorted(pairs, key=lambda pair: -pair[0])[:size]
         translations[source_id, : len(best)] = [target_id for _, target_id in best]
     return Lexicon(translations)
-
-
-def _parse(line: str, place: str) -> tuple[str, str, float]:
-    try:
-        source, target, number = split_words(line)
-        probability = float(number)
-    except ValueError:
-        probability = -1.0
-    if not 0 <= probability <= 1:
-        raise DataError(f"{place}: expected a source token, a target token and a probability")
-    return source, target, probability
 
 
 def write(folder: str, vocabulary: Vocabulary, size: int) -> str:
@@ -135,9 +128,9 @@ def learn(corpus: Corpus, vocabulary_size: int) -> tuple[np.ndarray, np.ndarray,
         counts = np.zeros(len(codes_seen))
         for codes, positions in _cooccurrences(corpus, vocabulary_size):
             entries = np.searchsorted(codes_seen, codes)
-            shares = probabilities[entries]
-            shares /= np.bincount(positions, shares)[positions]  # over the source tokens of the sentence
-            counts += np.bincount(entries, shares, len(codes_seen))
+            posteriors = probabilities[entries]
+            posteriors /= np.bincount(positions, posteriors)[positions]  # over the source tokens of the sentence
+            counts += np.bincount(entries, posteriors, len(codes_seen))
         probabilities = counts / np.bincount(sources, counts)[sources]
     return sources, codes_seen % vocabulary_size, probabilities
 

@@ -32,7 +32,7 @@ class Sources(Protocol):
         """Returns a CRC-32 of the content."""
 
     def facts(self) -> dict[str, Any]:
-        """Returns facts on which a model depends: all sources that a model reads have the same facts."""
+        """Returns metadata that must be equal in training and test sources, such as the width of the vectors."""
 
     def between(self, start: int, end: int) -> np.ndarray:
         """Returns the sources from `start` up to `end`, one after the other. Raises DataError."""
@@ -94,7 +94,7 @@ class Sentences:
         return crc
 
     def facts(self) -> dict[str, Any]:
-        """Returns an empty mapping, because a model depends on the vocabulary alone."""
+        """Returns an empty mapping: any sentences of the same vocabulary fit."""
         return {}
 
     def between(self, start: int, end: int) -> np.ndarray:

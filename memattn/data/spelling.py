@@ -4,8 +4,7 @@ import itertools
 from collections import Counter
 
 from memattn.data.bpe import escape, unescape
-from memattn.data.vocabulary import SPECIAL_TOKENS, first_problem
-from memattn.errors import DataError
+from memattn.data.vocabulary import SPECIAL_TOKENS
 
 SPACE = "<space>"  # between two characters that do not belong to one word; all other spaces are implied
 _LINE_ENDS = str.maketrans("\r\n", "  ")
@@ -19,7 +18,7 @@ class SpelledWords:
     """
 
     def __init__(self, dictionary: str):
-        self._words = frozenset(_words(dictionary))
+        self._words = frozenset(dictionary.split("\n")[:-1])
 
     def segment(self, line: str) -> list[str]:
         """Splits a line without its line feed into units. `undo` restores the line, but for carriage returns."""
@@ -59,41 +58,21 @@ def _are_characters(left: str, right: str) -> bool:
     return len(left) == len(right) == 1
 
 
-def learn(words: Counter[str], size: int) -> str:
-    """Returns the dictionary that, with all characters of the words, makes a vocabulary of at most `size` units."""
-    characters = {character for word in words for character in word}
-    longer = Counter({word: count for word, count in words.items() if len(word) > 1})
-    for reserved in (SPACE, *SPECIAL_TOKENS):
-        longer.pop(reserved, None)
-    return "".join(f"{word}\n" for word in _ranked(longer)[: max(0, size - len(characters) - 1)])
+def learn(words: Counter[str], size: int) -> tuple[str, list[str]]:
+    """Returns the dictionary of the most frequent words, and at most `size` units.
 
-
-def vocabulary(words: Counter[str], dictionary: str, size: int) -> list[str]:
-    """Returns SPACE, the most frequent characters of the words, and the dictionary: at most `size` units."""
+    These are SPACE, the characters of all words, most frequent first, and the dictionary.
+    """
     characters = Counter[str]()
     for word, count in words.items():
         for character in word:
             characters[character] += count
-    return [SPACE, *_ranked(characters), *_words(dictionary)][:size]
+    reserved = {SPACE, *SPECIAL_TOKENS}
+    longer = Counter({word: count for word, count in words.items() if len(word) > 1 and word not in reserved})
+    dictionary = _ranked(longer)[: max(0, size - len(characters) - 1)]
+    return "".join(f"{word}\n" for word in dictionary), [SPACE, *_ranked(characters), *dictionary][:size]
 
 
 def _ranked(counts: Counter[str]) -> list[str]:
     """Returns the items, the most frequent first, and equally frequent items by their code points."""
     return [item for item, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
-
-
-def checked(dictionary: str, path: str) -> str:
-    """Returns the content of a dictionary file. Raises DataError for a line that is no word of several characters."""
-    words = dictionary.split("\n")
-    if words.pop():
-        raise DataError(f"{path}: cut short: its last line has no end")
-    if problem := first_problem(words):
-        raise DataError(f"{path}:{problem[0]}: {problem[1]}")
-    for number, word in enumerate(words, 1):
-        if len(word) == 1 or word == SPACE:
-            raise DataError(f"{path}:{number}: {word!r} cannot be a word: it is a unit already")
-    return dictionary
-
-
-def _words(dictionary: str) -> list[str]:
-    return dictionary.split("\n")[:-1]

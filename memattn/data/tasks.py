@@ -1,12 +1,26 @@
-"""Tasks whose targets follow from their sources by a rule: their tokens, and how to draw pairs."""
+"""Tasks whose targets follow from their sources by a rule: their tokens, how to draw pairs, and their corpora."""
 
+import json
 import operator
+import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from tqdm import tqdm
 
-from memattn.config import CopyConfig, TaskConfig
+from memattn import files, processes, reading
+from memattn.data.corpus import SIDES, VOCABULARY
+from memattn.data.vocabulary import Vocabulary
+from memattn.errors import ConfigError, DataError
+from memattn.plain_values import differences
+
+if TYPE_CHECKING:
+    from memattn.data.config import CopyConfig, TaskConfig
+
+MANIFEST = "copy.json"  # for every task; named after the first task
+SPLITS = ("train", "valid")
+_BLOCK = 10_000  # pairs that are drawn at a time
 
 Pair = tuple[list[str], list[str]]
 MARK = "*"  # stands before the marked symbols of `selective_copy`
@@ -22,20 +36,20 @@ class Task(NamedTuple):
         for arithmetic, digits of the longer operand.
     """
 
-    tokens: Callable[[CopyConfig], list[str]]
+    tokens: Callable[["CopyConfig"], list[str]]
     pairs: Callable[[Any, np.random.RandomState, np.ndarray], list[Pair]]
 
 
-def draw_lengths(config: CopyConfig, random: np.random.RandomState, number: int) -> np.ndarray:
+def draw_lengths(config: "CopyConfig", random: np.random.RandomState, number: int) -> np.ndarray:
     """Draws lengths [number], uniform on 0 to L (section 4.1 of the paper)."""
     return random.randint(0, config.max_length + 1, size=number)
 
 
-def _symbols(config: CopyConfig) -> list[str]:
+def _symbols(config: "CopyConfig") -> list[str]:
     return [str(symbol) for symbol in range(config.num_symbols)]
 
 
-def _draw_sequences(config: CopyConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[np.ndarray]:
+def _draw_sequences(config: "CopyConfig", random: np.random.RandomState, lengths: np.ndarray) -> list[np.ndarray]:
     """Draws a sequence of uniformly distributed symbols for each length."""
     symbols = random.randint(0, config.num_symbols, size=lengths.sum())
     return np.split(symbols, np.cumsum(lengths)[:-1])
@@ -48,7 +62,7 @@ def _as_tokens(symbols: np.ndarray) -> list[str]:
 def _transduction(change: Callable[[np.ndarray], np.ndarray]) -> Task:
     """Returns the task whose target is `change(source)`."""
 
-    def pairs(config: CopyConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
+    def pairs(config: "CopyConfig", random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
         sequences = _draw_sequences(config, random, lengths)
         return [(_as_tokens(source), _as_tokens(change(source))) for source in sequences]
 
@@ -59,7 +73,7 @@ def _key(number: int) -> str:
     return f"k{number}"
 
 
-def _lookup_pairs(config: CopyConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
+def _lookup_pairs(config: "CopyConfig", random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
     """Draws up to L keys in random order, each before its value; the target has the values in the order of the keys.
 
     No token of the source tells what will be asked, so a memory must keep all pairs.
@@ -76,15 +90,15 @@ def _marked(symbol: int) -> str:
     return f"{MARK}{symbol}"
 
 
-def _selective_pairs(config: TaskConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
+def _selective_pairs(config: "TaskConfig", random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
     """Draws sources with a few marked symbols; the target has the marked symbols in their order."""
     pairs = []
     for symbols in _draw_sequences(config, random, lengths):
-        places = np.sort(random.permutation(len(symbols))[: config.marked])
+        positions = np.sort(random.permutation(len(symbols))[: config.marked])
         source = _as_tokens(symbols)
-        for place in places:
-            source[place] = _marked(symbols[place])
-        pairs.append((source, _as_tokens(symbols[places])))
+        for position in positions:
+            source[position] = _marked(symbols[position])
+        pairs.append((source, _as_tokens(symbols[positions])))
     return pairs
 
 
@@ -95,7 +109,7 @@ def _arithmetic(sign: str, operation: Callable[[int, int], int], num_digits: Cal
     has `num_digits(k, l)`.
     """
 
-    def pairs(config: TaskConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
+    def pairs(config: "TaskConfig", random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
         examples, base = [], config.num_symbols
         left_lengths, right_lengths = _operand_lengths(config, random, lengths)
         sequences = _draw_sequences(config, random, left_lengths + right_lengths)
@@ -110,7 +124,7 @@ def _arithmetic(sign: str, operation: Callable[[int, int], int], num_digits: Cal
 
 
 def _operand_lengths(
-    config: TaskConfig, random: np.random.RandomState, lengths: np.ndarray
+    config: "TaskConfig", random: np.random.RandomState, lengths: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the numbers of digits [N] of both operands: `lengths`; if `uneven`, one operand may have fewer."""
     if not config.uneven:
@@ -149,3 +163,68 @@ TASKS = {
         lambda config: [*_symbols(config), *map(_marked, range(config.num_symbols))], _selective_pairs
     ),
 }
+
+
+def prepare(config: CopyConfig, folder: str) -> None:
+    """Writes vocab.txt and {train,valid}.{source,target} into `folder`, the same bytes on every machine.
+
+    One process writes a folder; others wait for it. The folder appears when it is complete, so several processes may
+    write it where the file system has no locks. A complete folder is not touched.
+
+    Raises:
+      ConfigError: The folder holds something else.
+      OSError: The corpus cannot be written.
+    """
+    folder = os.path.normpath(folder)
+    if _is_complete(folder, config.settings):
+        return
+    os.makedirs(os.path.dirname(folder) or os.curdir, exist_ok=True)
+    with files.naming(folder), processes.making(folder, "is writing it; waiting", wait=True):
+        if not _is_complete(folder, config.settings):
+            try:
+                with files.making_folder(folder) as unfinished:
+                    _write_corpus(config, unfinished)
+            except OSError:
+                if not _is_complete(folder, config.settings):  # another process was faster, where there are no locks
+                    raise
+
+
+def _is_complete(folder: str, settings: dict) -> bool:
+    """Returns False for a folder that is missing or empty. Raises ConfigError unless it holds this corpus."""
+    if not (os.path.exists(folder) and os.listdir(folder)):
+        return False
+    try:
+        stored = reading.json_file(os.path.join(folder, MANIFEST), {})
+    except (OSError, DataError) as error:
+        raise ConfigError(f"{folder}: holds files, but no corpus of a task ({error}); use another folder") from error
+    if stored != settings:
+        differing = ", ".join(map(str, differences(stored, settings)))
+        raise ConfigError(f"{folder}: holds a task with other settings: {differing}; use another folder")
+    return True
+
+
+def _write_corpus(config: CopyConfig, folder: str) -> None:
+    files.write(os.path.join(folder, VOCABULARY), str(Vocabulary(TASKS[config.name].tokens(config))))
+    sizes = config.train_examples, config.valid_examples
+    for number, (split, examples) in enumerate(zip(SPLITS, sizes, strict=True)):
+        seed = [config.seed, config.max_length, config.num_symbols, number]
+        random = np.random.RandomState(seed)  # noqa: NPY002 (the same in every version of NumPy)
+        _write_split(config, folder, split, examples, random)
+    files.write(os.path.join(folder, MANIFEST), json.dumps(config.settings, indent=2) + "\n")
+
+
+def _write_split(config: CopyConfig, folder: str, split: str, examples: int, random: np.random.RandomState) -> None:
+    source_path, target_path = (os.path.join(folder, f"{split}.{side}") for side in SIDES)
+    with (
+        open(source_path, "w", encoding="utf-8", newline="\n") as source,
+        open(target_path, "w", encoding="utf-8", newline="\n") as target,
+        tqdm(total=examples, desc=f"{config.name} task, {split}", unit=" pairs", disable=None) as progress,
+    ):
+        for start in range(0, examples, _BLOCK):
+            lengths = draw_lengths(config, random, min(_BLOCK, examples - start))
+            pairs = TASKS[config.name].pairs(config, random, lengths)
+            for file, lines in zip((source, target), zip(*pairs, strict=True), strict=True):
+                file.write("".join(" ".join(line) + "\n" for line in lines))
+            progress.update(len(pairs))
+    for path in (source_path, target_path):
+        files.sync(path)

@@ -4,8 +4,9 @@ import dataclasses
 import functools
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Literal, NamedTuple, Protocol
 
 import regex
 from sacremoses import MosesDetokenizer, MosesDetruecaser, MosesTokenizer
@@ -15,7 +16,7 @@ from memattn import reading
 from memattn.data import bpe, spelling
 from memattn.data.languages import HAN, WITHOUT_BLANKS, known_code
 from memattn.data.vocabulary import split_words
-from memattn.errors import DataError, abbreviated
+from memattn.errors import DataError
 
 SETTINGS, CODES, DICTIONARY = "text.json", "bpe.codes", "words.txt"
 Form = Literal["raw", "tokenized", "truecased", "untokenized"]
@@ -25,7 +26,7 @@ _WIDE = r"[[\p{P}\p{S}]--[\x00-\x7f]]"  # punctuation and symbols that are not A
 _BLANKS_AT_WIDE = regex.compile(rf"(?V1) (?={_WIDE})|(?<={_WIDE}) ")
 _PUNCTUATION = regex.compile(r" ?[\p{P}\p{S}] ?")
 _LINE_BREAKS = str.maketrans(dict.fromkeys("\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029", " "))
-_LEAST_SHARE_FOR_BLEU = 0.05  # share of lines with four words or characters
+_LEAST_LONG_LINES = 0.05  # fraction of lines that need four words or characters for BLEU
 
 
 class Tokenizer(Protocol):
@@ -83,18 +84,18 @@ class UnitKind(NamedTuple):
       file: name of the file that holds the merges or the dictionary.
       segmenter: makes an object that divides words, from the content of the file.
       word_numbers: returns, for each unit, the number of the word that it belongs to.
-      checked: (content, path of the file) -> the content; raises DataError if the content is damaged.
+      learn: learns the content of the file, and the units of a vocabulary, from counts of escaped words and a size.
     """
 
     file: str
     segmenter: Callable[[str], bpe.Subwords | spelling.SpelledWords]
     word_numbers: Callable[..., list[int]]
-    checked: Callable[[str, str], str]
+    learn: Callable[[Counter[str], int], tuple[str, list[str]]]
 
 
 UNITS: dict[Units, UnitKind] = {
-    "bpe": UnitKind(CODES, bpe.Subwords, bpe.word_numbers, bpe.checked),
-    "spelled": UnitKind(DICTIONARY, spelling.SpelledWords, spelling.word_numbers, spelling.checked),
+    "bpe": UnitKind(CODES, bpe.Subwords, bpe.word_numbers, bpe.learn),
+    "spelled": UnitKind(DICTIONARY, spelling.SpelledWords, spelling.word_numbers, spelling.learn),
 }
 
 
@@ -142,9 +143,6 @@ class SubwordTokenizer:
         return line if self.settings.form in _UNSEGMENTED_FORMS else self.detokenize(line)
 
 
-cached_tokenizer = functools.lru_cache(1)(SubwordTokenizer)  # made once per process
-
-
 class WhitespaceTokenizer:
     """The `Tokenizer` of a corpus that came as tokens: a token is a word of a line."""
 
@@ -173,28 +171,27 @@ class WhitespaceTokenizer:
 def read(folder: str) -> SubwordTokenizer | WhitespaceTokenizer:
     """Reads the tokenizer of a prepared corpus or a run folder. Raises DataError."""
     path = os.path.join(folder, SETTINGS)
-    if not any(
-        os.path.exists(os.path.join(folder, name)) for name in (SETTINGS, *(kind.file for kind in UNITS.values()))
-    ):
+    if not any(os.path.exists(os.path.join(folder, name)) for name in (SETTINGS, CODES, DICTIONARY)):
         return WhitespaceTokenizer()
     try:
         fields = reading.json_file(path, dict.fromkeys(("form", "source_language", "target_language"), str))
-        if unknown := fields.keys() - TextSettings.__dataclass_fields__.keys():
-            raise DataError(f"{path}: {abbreviated(min(unknown))} is no setting of a text")
-        settings = TextSettings(**fields)
-        for key, values in (("form", get_args(Form)), ("units", get_args(Units))):
-            if (value := getattr(settings, key)) not in values:
-                raise DataError(f"{path}: {key}: {abbreviated(value)} is none of {', '.join(values)}")
-        return read_units(folder, settings)
+        return read_units(folder, TextSettings(**fields))
     except OSError as error:
         raise DataError(f"{error.filename}: unreadable ({error.strerror})") from error
 
 
 def read_units(folder: str, settings: TextSettings) -> SubwordTokenizer:
     """Reads the merges or the dictionary of a folder, and returns the tokenizer. Raises DataError, OSError."""
-    kind = UNITS[settings.units]
-    path = os.path.join(folder, kind.file)
-    return SubwordTokenizer(settings, kind.checked(reading.text(path), path))
+    return SubwordTokenizer(settings, reading.text(os.path.join(folder, UNITS[settings.units].file)))
+
+
+def learn(words: Counter[str], settings: TextSettings, size: int) -> tuple[SubwordTokenizer, list[str]]:
+    """Learns merges or a dictionary from counts of escaped words, and returns the tokenizer and at most `size` units.
+
+    Raises DataError for text that BPE has no merge for.
+    """
+    codes, units = UNITS[settings.units].learn(words, size)
+    return SubwordTokenizer(settings, codes), units
 
 
 def without_line_breaks(line: str) -> str:
@@ -265,6 +262,6 @@ def bleu_problem(tokenizer: Tokenizer, references: Iterable[str]) -> str | None:
     lengths = [
         len("".join(words) if tokenizer.by_characters else words) for words in map(split_words, references) if words
     ]
-    if sum(length >= 4 for length in lengths) >= _LEAST_SHARE_FOR_BLEU * len(lengths):
+    if sum(length >= 4 for length in lengths) >= _LEAST_LONG_LINES * len(lengths):
         return None
     return f"BLEU will stay near 0: it counts runs of four {unit}, and nearly all targets are shorter"

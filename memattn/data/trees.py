@@ -4,7 +4,6 @@ A target is a tree without its words, as in Vinyals et al. (2015), *Grammar as a
 (VP XX )VP . )S". `XX` replaces each word, whatever its part of speech; its tag replaces a punctuation mark.
 """
 
-import dataclasses
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -29,23 +28,11 @@ class Parse(NamedTuple):
     target: list[str]
 
 
-@dataclasses.dataclass
-class _Bracket:
-    """A bracket that is not closed yet.
-
-    Attributes:
-      line: number of the line where it opens.
-      place: number of tokens of the target before the bracket.
-      label: label of the bracket; a part of speech if the bracket holds a word.
-      word: the word, if the bracket holds one.
-      is_empty: whether the bracket has neither a word nor brackets inside so far.
-    """
+class _Bracket(NamedTuple):
+    """A bracket of a file: the number of the line where it opens, and its parts, which are brackets and words."""
 
     line: int
-    place: int
-    label: str | None = None
-    word: str | None = None
-    is_empty: bool = True
+    parts: list
 
 
 def read(path: str) -> list[Parse]:
@@ -58,27 +45,18 @@ def read(path: str) -> list[Parse]:
     """
     parses: list[Parse] = []
     stack: list[_Bracket] = []
-    words: list[str] = []
-    target: list[str] = []
     for line, content in enumerate(read_lines(path), 1):
-        place = f"{path}:{line}"
         for part in _PARTS.findall(content):
             if part == "(":
-                if stack:
-                    _check_open(stack[-1], place)
-                    stack[-1].is_empty = False
-                stack.append(_Bracket(line, len(target)))
+                stack.append(_Bracket(line, []))
             elif not stack:
-                raise DataError(f"{place}: {abbreviated(part)} is outside of all brackets")
+                raise DataError(f"{path}:{line}: {abbreviated(part)} is outside of all brackets")
             elif part != ")":
-                _add(stack[-1], part, place)
+                stack[-1].parts.append(part)
+            elif len(stack) > 1:
+                stack[-2].parts.append(stack.pop())
             else:
-                _close(stack.pop(), words, target, place)
-                if not stack:
-                    if not words:
-                        raise DataError(f"{place}: a tree without words")
-                    parses.append(Parse(words, target))
-                    words, target = [], []
+                parses.append(_parse(stack.pop(), path))
     if stack:
         raise DataError(f"{path}:{stack[0].line}: the tree that begins here lacks closing brackets: {len(stack):,}")
     if not parses:
@@ -86,39 +64,37 @@ def read(path: str) -> list[Parse]:
     return parses
 
 
-def _check_open(bracket: _Bracket, place: str) -> None:
-    """Raises DataError if a bracket holds a word already: such a bracket can hold nothing else."""
-    if bracket.word is not None:
-        raise DataError(f"{place}: the word {abbreviated(bracket.word)} needs its own bracket: (XX {bracket.word})")
+def _parse(tree: _Bracket, path: str) -> Parse:
+    """Returns the words and the target of a tree. Raises DataError."""
+    parse = Parse([], [])
+    _add(tree, parse, path)
+    if not parse.words:
+        raise DataError(f"{path}:{tree.line}: a tree without words")
+    return parse
 
 
-def _add(bracket: _Bracket, part: str, place: str) -> None:
-    """Adds a label or a word to a bracket."""
-    _check_open(bracket, place)
-    if bracket.label is None and bracket.is_empty:
-        bracket.label = part
-    elif bracket.is_empty:
-        bracket.word, bracket.is_empty = part, False
-    else:
-        raise DataError(f"{place}: the word {abbreviated(part)} needs its own bracket: (XX {part})")
-
-
-def _close(bracket: _Bracket, words: list[str], target: list[str], place: str) -> None:
-    """Adds a complete bracket to the words and the target of its tree."""
-    label = bracket.label or ""
-    if bracket.is_empty:
-        raise DataError(f"{place}: the bracket ({label}) is empty")
-    if bracket.word is not None:
+def _add(bracket: _Bracket, parse: Parse, path: str) -> None:
+    """Adds a bracket, and all that it holds, to a parse. Raises DataError."""
+    words = [part for part in bracket.parts if isinstance(part, str)]
+    brackets = [part for part in bracket.parts if isinstance(part, _Bracket)]
+    label = words[0] if words and bracket.parts[0] == words[0] else ""
+    if not brackets and len(words) == 2:  # a part of speech and its word
         if label != _TRACE:
-            words.append(bracket.word)
-            target.append(label if label in PUNCTUATION else WORD)
+            parse.words.append(words[1])
+            parse.target.append(label if label in PUNCTUATION else WORD)
         return
-    if bracket.place == len(target):  # it held traces alone
-        return
+    if misplaced := words[1:] if label else words:
+        word = misplaced[0]
+        raise DataError(f"{path}:{bracket.line}: the word {abbreviated(word)} needs its own bracket: (XX {word})")
+    if not brackets:
+        raise DataError(f"{path}:{bracket.line}: the bracket ({label}) is empty")
+    start = len(parse.target)
+    for part in brackets:
+        _add(part, parse, path)
     label = re.split("[-=|]", label)[0] or label
-    if label not in _TOPS:
-        target.insert(bracket.place, f"({label}")
-        target.append(f"){label}")
+    if label not in _TOPS and len(parse.target) > start:  # else it held traces alone
+        parse.target.insert(start, f"({label}")
+        parse.target.append(f"){label}")
 
 
 Span = tuple[str, int, int]  # label, number of the first word, and of the word after the last

@@ -45,13 +45,9 @@ class Vocabulary:
     Attributes:
       tokens: all tokens by id, the special ones first.
       ids: ids by token. Special tokens are left out: in text they are unknown words.
-
-    Raises ValueError if `first_problem` finds a problem in the tokens.
     """
 
     def __init__(self, tokens: list[str]):
-        if problem := first_problem(tokens):
-            raise ValueError(f"line {problem[0]}: {problem[1]}")
         self.tokens = [*SPECIAL_TOKENS, *tokens]
         self.ids = {token: i for i, token in enumerate(tokens, len(SPECIAL_TOKENS))}
 

@@ -11,11 +11,10 @@ from memattn import config as configs
 from memattn.data.tokenizer import without_line_breaks
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import METRICS, Comparison
-from memattn.evaluation.result import Result
-from memattn.evaluation.target_loss import target_loss
 from memattn.evaluation.test_set import TestSet
-from memattn.runs import provenance, run_folder
+from memattn.runs import provenance
 from memattn.runs.checkpoints import step_of
+from memattn.runs.result import Result
 from memattn.runs.trained import Trained
 from memattn.search.scorer import Scorer
 from memattn.search.searcher import Searcher, Translation, decode, warm_up
@@ -40,12 +39,13 @@ class Evaluation:
     detokenized_hypotheses: list[str]
 
 
-def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation:
-    """Decodes a test set `repeats` times and scores it. Raises ConfigError, DataError."""
+def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, rouge: bool = False) -> Evaluation:
+    """Decodes a test set `repeats` times and scores it, also by ROUGE if asked to. Raises ConfigError, DataError."""
     config, num_buckets, num_sentences = trained.config, trained.config.data.num_buckets, len(test_set.source)
-    is_transcript = config.data.source == "features" or METRICS[config.training.metric].is_error_rate
-    if is_transcript:
-        metrics.check_installed(METRICS)
+    kinds = {METRICS[config.training.metric].kind}  # of metrics
+    kinds |= {"transcripts"} if config.data.source == "features" else set()
+    kinds |= {"summaries"} if rouge else set()
+    metrics.check_installed(kinds)
     searcher = Searcher(trained.model, config.decoding, trained.lexicon)
     warm_up(searcher, test_set.source, num_buckets)
     seconds = []
@@ -58,8 +58,8 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
         hypotheses=hypotheses,
         references=test_set.references,
         detokenized_references=test_set.detokenized_references,
-        target_loss=lambda: target_loss(Scorer(trained.model), test_set.source, test_set.target),
-        is_transcript=is_transcript,
+        target_loss=lambda: Scorer(trained.model).target_loss(test_set.source, test_set.target),
+        kinds=kinds,
     )
     scores = metrics.scores(comparison)
     median, num_tokens = statistics.median(seconds), sum(len(translation.best) + 1 for translation in translations)
@@ -78,7 +78,7 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
         beam_size=config.decoding.beam_size,
         batch_size=config.decoding.batch_size,
         jit_compile=searcher.jit_compile,
-        **_model_facts(trained),
+        **_model_fields(trained),
         **provenance.conditions(),
         config=configs.to_dict(config),
     )
@@ -86,16 +86,16 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
     return Evaluation(test_set, result, translations, hypotheses, detokenized_hypotheses)
 
 
-def _model_facts(trained: Trained) -> dict[str, Any]:
+def _model_fields(trained: Trained) -> dict[str, Any]:
     """Returns the fields of a result that describe the model and the overrides of its search."""
-    run_config = run_folder.load_config(run_folder.run_of(trained.checkpoints[0]))
+    run_config = trained.runs[0].config
     run_decoding, decoding = (dataclasses.asdict(config.decoding) for config in (run_config, trained.config))
     changes = {key: value for key, value in decoding.items() if value != run_decoding[key]}
     return {
         "dtype": ", ".join(sorted({model.dtype_policy.name for model in trained.models})),
         "trained_on": run_config.data.path,
         "overrides": [f"decoding.{key}={json.dumps(value)}" for key, value in changes.items()],
-        "seed": trained.config.training.seed,
+        "seed": run_config.training.seed,
         "parameters": sum(model.count_params() for model in trained.models),
         "step": max(map(step_of, trained.checkpoints)),
         "checkpoints": trained.checkpoints,

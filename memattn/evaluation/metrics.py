@@ -6,10 +6,12 @@ validation.csv, result.json, memattn-eval, the model card and the tables of swee
 
 import dataclasses
 import functools
+import importlib.metadata
 import importlib.util
 import math
+import statistics
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Any, NamedTuple
 
 from sacrebleu.metrics import BLEU, CHRF
@@ -36,28 +38,9 @@ class Score(NamedTuple):
     signature: str = ""
 
 
-class Bracketing(NamedTuple):
-    """Labelled brackets of a corpus of trees, counted as EVALB does; punctuation is no word.
-
-    A hypothesis is malformed, and counts as a tree without brackets, if its brackets do not match, or if it has another
-    number of words than its reference.
-
-    Attributes:
-      matched: number of brackets that a hypothesis and its reference share.
-      hypotheses: number of brackets of the hypotheses that are not malformed.
-      references: number of brackets of the references.
-      malformed: number of malformed hypotheses.
-    """
-
-    matched: int
-    hypotheses: int
-    references: int
-    malformed: int
-
-
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Hypotheses with one reference each. Raises ValueError if their numbers differ, or if there are none.
+    """Hypotheses with one reference each; at least one of both.
 
     Attributes:
       hypotheses, references: words divided by spaces, BPE undone.
@@ -65,8 +48,8 @@ class Comparison:
       language: code of the target language, "" if there is none.
       detokenize: turns a hypothesis into ordinary text.
       detokenized_references: the references as ordinary text; None if `references` are.
-      target_loss: computes the model's loss per reference token under teacher forcing; None if there is no model.
-      is_transcript: whether the targets are transcripts of the sources, as in speech recognition.
+      target_loss: computes the model's loss per reference token under teacher forcing; NaN without a model.
+      kinds: kinds of metrics (see `Metric.kind`) to compute beside those that suit the references.
     """
 
     hypotheses: list[str]
@@ -75,8 +58,8 @@ class Comparison:
     language: str = ""
     detokenize: Callable[[str], str] = str
     detokenized_references: list[str] | None = None
-    target_loss: Callable[[], float] | None = None
-    is_transcript: bool = False
+    target_loss: Callable[[], float] = lambda: math.nan
+    kinds: Set[str] = frozenset()
 
     @classmethod
     def for_tokenizer(cls, tokenizer: Tokenizer, **fields: Any) -> "Comparison":
@@ -88,12 +71,6 @@ class Comparison:
             **fields,
         )
 
-    def __post_init__(self):
-        if len(self.hypotheses) != len(self.references):
-            raise ValueError(f"{len(self.hypotheses)} hypotheses for {len(self.references)} references")
-        if not self.references:
-            raise ValueError("there is no sentence to score")
-
     @functools.cached_property
     def detokenized(self) -> tuple[list[str], list[str]]:
         """Hypotheses and references as ordinary text."""
@@ -101,31 +78,47 @@ class Comparison:
         return list(map(self.detokenize, self.hypotheses)), references
 
     @functools.cached_property
-    def has_trees(self) -> bool:
-        """Whether all references are trees, as `memattn-prepare parsing` writes them."""
-        return are_trees(self.references)
+    def brackets(self) -> dict[str, Score]:
+        """F1, precision and recall of labelled brackets as EVALB counts them, and malformed trees, all in percent.
 
-    @functools.cached_property
-    def bracketing(self) -> Bracketing:
-        """Counts of labelled brackets. Raises DataError if a reference is no tree."""
-        matched = hypotheses = references = malformed = 0
+        A hypothesis is malformed, and counts as a tree without brackets, if its brackets do not match, or if it has
+        another number of words than its reference. Punctuation is no word. Raises DataError if a reference is no tree.
+        """
+        matched = in_hypotheses = in_references = malformed = 0
         for hypothesis, reference in zip(map(spans, self.hypotheses), self.references, strict=True):
             tree = spans(reference)
             if tree is None:
                 raise DataError(f"the reference {abbreviated(reference)} is no tree; see memattn-prepare parsing")
-            references += tree.brackets.total()
+            in_references += tree.brackets.total()
             if hypothesis and hypothesis.words == tree.words:
-                hypotheses += hypothesis.brackets.total()
+                in_hypotheses += hypothesis.brackets.total()
                 matched += (hypothesis.brackets & tree.brackets).total()
             else:
                 malformed += 1
-        return Bracketing(matched, hypotheses, references, malformed)
+        return {
+            "f1": _percent(2 * matched, in_hypotheses + in_references),
+            "precision": _percent(matched, in_hypotheses),
+            "recall": _percent(matched, in_references),
+            "malformed": _percent(malformed, len(self.references)),
+        }
+
+    @functools.cached_property
+    def rouge(self) -> dict[str, Score]:
+        """ROUGE-1, ROUGE-2 and ROUGE-L (Lin, 2004) of detokenized text: F1 in percent, the mean over sentences."""
+        from rouge_score import rouge_scorer  # of the extra `rouge`
+
+        names = ["rouge1", "rouge2", "rougeL"]
+        scorer = rouge_scorer.RougeScorer(names, use_stemmer=True)
+        sentences = [
+            scorer.score(reference, hypothesis) for hypothesis, reference in zip(*self.detokenized, strict=True)
+        ]
+        signature = f"stemmed|rouge-score:{importlib.metadata.version('rouge-score')}"
+        means = {name: statistics.fmean(sentence[name].fmeasure for sentence in sentences) for name in names}
+        return {name: Score(100 * mean, signature) for name, mean in means.items()}
 
     @functools.cached_property
     def loss(self) -> float:
-        """The model's loss per reference token, computed once. Raises ValueError without `target_loss`."""
-        if self.target_loss is None:
-            raise ValueError("there is no model whose loss could be computed")
+        """The model's loss per reference token, computed once."""
         return self.target_loss()
 
 
@@ -152,7 +145,7 @@ def chrf(comparison: Comparison) -> Score:
 
 
 def exact_match(comparison: Comparison) -> Score:
-    """Returns the share of hypotheses that equal their reference, in percent."""
+    """Returns the fraction of hypotheses that equal their reference, in percent."""
     equal = sum(map(str.__eq__, comparison.hypotheses, comparison.references))
     return Score(100 * equal / len(comparison.references))
 
@@ -172,7 +165,8 @@ def cer(comparison: Comparison) -> Score:
     import jiwer  # of the extra `speech`
 
     hypotheses, references = comparison.detokenized
-    return _error_rate(jiwer.process_characters(references, hypotheses), "characters")
+    alignment = jiwer.process_characters(references, hypotheses)
+    return Score(100 * alignment.cer, _errors(alignment, "characters"))
 
 
 def wer(comparison: Comparison) -> Score:
@@ -180,38 +174,15 @@ def wer(comparison: Comparison) -> Score:
     import jiwer  # of the extra `speech`
 
     hypotheses, references = comparison.detokenized
-    return _error_rate(jiwer.process_words(references, hypotheses), "words")
+    alignment = jiwer.process_words(references, hypotheses)
+    return Score(100 * alignment.wer, _errors(alignment, "words"))
 
 
-def _error_rate(alignment: Any, unit: str) -> Score:
-    """Returns the error rate of jiwer's alignment; if all references are empty, 100 times the number of insertions."""
+def _errors(alignment: Any, unit: str) -> str:
+    """Returns the counts of errors in jiwer's alignment, and the length of the references, as text."""
+    counts = [f"{getattr(alignment, name):,} {name}" for name in ("substitutions", "insertions", "deletions")]
     length = alignment.hits + alignment.substitutions + alignment.deletions
-    errors = {name: getattr(alignment, name) for name in ("substitutions", "insertions", "deletions")}
-    counts = ", ".join(f"{count:,} {name}" for name, count in errors.items())
-    return Score(100 * sum(errors.values()) / max(1, length), f"{counts} in {length:,} {unit}")
-
-
-def bracketing_f1(comparison: Comparison) -> Score:
-    """Returns the harmonic mean of precision and recall of labelled brackets, in percent."""
-    counts = comparison.bracketing
-    return _percent(2 * counts.matched, counts.hypotheses + counts.references)
-
-
-def bracketing_precision(comparison: Comparison) -> Score:
-    """Returns the share of the hypotheses' labelled brackets that their references have, in percent."""
-    counts = comparison.bracketing
-    return _percent(counts.matched, counts.hypotheses)
-
-
-def bracketing_recall(comparison: Comparison) -> Score:
-    """Returns the share of the references' labelled brackets that the hypotheses have, in percent."""
-    counts = comparison.bracketing
-    return _percent(counts.matched, counts.references)
-
-
-def malformed_trees(comparison: Comparison) -> Score:
-    """Returns the share of malformed hypotheses, in percent."""
-    return _percent(comparison.bracketing.malformed, len(comparison.hypotheses))
+    return f"{', '.join(counts)} in {length:,} {unit}"
 
 
 def _percent(part: int, whole: int) -> Score:
@@ -251,12 +222,8 @@ class Metric:
       form: format of a number, as in f"{value:{form}}".
       unit: stands after a number, such as "%".
       higher_is_better: whether the best model has the highest value.
-      needs_detokenized: whether the metric compares detokenized text, and so is neither shown for generated tasks nor
-        computed for trees.
-      needs_trees: whether the metric compares trees.
-      at_validation: whether every validation computes the metric, even if `training.metric` names another.
-      is_reported: whether model cards, tables and memattn-eval show the metric; result.json has all.
-      is_error_rate: whether the metric, by jiwer, compares transcripts; it is computed for transcripts alone.
+      kind: what the metric is for: "any" targets, "trees", "text" (all other targets), "transcripts" or "summaries".
+        The last two are text, too; an evaluation computes their metrics if it is asked to.
     """
 
     score: Callable[[Comparison], Score]
@@ -264,61 +231,62 @@ class Metric:
     form: str = ".2f"
     unit: str = ""
     higher_is_better: bool = True
-    needs_detokenized: bool = False
-    needs_trees: bool = False
-    at_validation: bool = False
-    is_reported: bool = True
-    is_error_rate: bool = False
+    kind: str = "any"
 
     def with_unit(self, value: float) -> str:
         """Returns the value as text, with its unit."""
         return f"{value:{self.form}}{self.unit}"
-
-    def suits(self, comparison: Comparison) -> bool:
-        """Returns whether a comparison is of the kind that the metric is for."""
-        if self.is_error_rate:
-            return comparison.is_transcript
-        return not self.needs_detokenized if comparison.has_trees else not self.needs_trees
-
-    @property
-    def is_special(self) -> bool:
-        """Whether the metric suits only some tasks."""
-        return self.needs_trees or self.is_error_rate
 
     def is_better(self, value: float, than: float) -> bool:
         """Returns whether a value is better than another."""
         return value > than if self.higher_is_better else value < than
 
 
+def _one_of(scores: str, name: str) -> Callable[[Comparison], Score]:
+    """Returns a function for one of the scores that an attribute of a comparison holds."""
+    return lambda comparison: getattr(comparison, scores)[name]
+
+
 METRICS = {  # by their names in training.metric and result.json
-    "bleu": Metric(bleu, "BLEU", at_validation=True),
-    "sacrebleu": Metric(sacrebleu, "sacreBLEU", needs_detokenized=True),
-    "chrf": Metric(chrf, "chrF", needs_detokenized=True),
-    "exact_match": Metric(exact_match, "exact match", ".1f", "%", at_validation=True),
-    "cer": Metric(cer, "CER", ".2f", "%", higher_is_better=False, needs_detokenized=True, is_error_rate=True),
-    "wer": Metric(wer, "WER", ".2f", "%", higher_is_better=False, needs_detokenized=True, is_error_rate=True),
-    "bracketing_f1": Metric(bracketing_f1, "bracket F1", unit="%", needs_trees=True),
-    "bracketing_precision": Metric(bracketing_precision, "bracket precision", unit="%", needs_trees=True),
-    "bracketing_recall": Metric(bracketing_recall, "bracket recall", unit="%", needs_trees=True),
-    "malformed_trees": Metric(malformed_trees, "malformed trees", unit="%", higher_is_better=False, needs_trees=True),
+    "bleu": Metric(bleu, "BLEU"),
+    "sacrebleu": Metric(sacrebleu, "sacreBLEU", kind="text"),
+    "chrf": Metric(chrf, "chrF", kind="text"),
+    "exact_match": Metric(exact_match, "exact match", ".1f", "%"),
+    "cer": Metric(cer, "CER", unit="%", higher_is_better=False, kind="transcripts"),
+    "wer": Metric(wer, "WER", unit="%", higher_is_better=False, kind="transcripts"),
+    "rouge1": Metric(_one_of("rouge", "rouge1"), "ROUGE-1", kind="summaries"),
+    "rouge2": Metric(_one_of("rouge", "rouge2"), "ROUGE-2", kind="summaries"),
+    "rougeL": Metric(_one_of("rouge", "rougeL"), "ROUGE-L", kind="summaries"),
+    "bracketing_f1": Metric(_one_of("brackets", "f1"), "bracket F1", unit="%", kind="trees"),
+    "bracketing_precision": Metric(_one_of("brackets", "precision"), "bracket precision", unit="%", kind="trees"),
+    "bracketing_recall": Metric(_one_of("brackets", "recall"), "bracket recall", unit="%", kind="trees"),
+    "malformed_trees": Metric(
+        _one_of("brackets", "malformed"), "malformed trees", unit="%", higher_is_better=False, kind="trees"
+    ),
     "perplexity": Metric(perplexity, "perplexity", ".4g", higher_is_better=False),
-    "loss": Metric(loss, "loss", ".4g", higher_is_better=False, is_reported=False),
+    "loss": Metric(loss, "loss", ".4g", higher_is_better=False),
 }
+# The metrics that model cards, tables and memattn-eval show. Perplexity says what the loss says; result.json has both.
+REPORTED = {name: metric for name, metric in METRICS.items() if name != "loss"}
+_PACKAGES = {"transcripts": ("jiwer", "speech"), "summaries": ("rouge_score", "rouge")}  # package and extra, by kind
 
 
 def scores(comparison: Comparison, names: Iterable[str] = ()) -> dict[str, Score]:
     """Returns scores by the names of metrics: of the given ones, by default of all that suit the comparison."""
-    chosen = names or [name for name, metric in METRICS.items() if metric.suits(comparison)]
+    kinds = {"any", "trees" if are_trees(comparison.references) else "text", *comparison.kinds}
+    chosen = names or [name for name, metric in METRICS.items() if metric.kind in kinds]
     return {name: METRICS[name].score(comparison) for name in chosen}
 
 
-def check_installed(names: Iterable[str]) -> None:
-    """Raises ConfigError if one of these metrics needs a package that is not installed."""
-    missing = [name for name in names if METRICS[name].is_error_rate] if not importlib.util.find_spec("jiwer") else []
-    if missing:
-        raise ConfigError(f"{missing[0]}: needs jiwer, of the extra `speech`: pip install -e '.[speech]' in the clone")
+def check_installed(kinds: Set[str]) -> None:
+    """Raises ConfigError if metrics of these kinds need a package that is not installed."""
+    for kind in kinds & _PACKAGES.keys():
+        package, extra = _PACKAGES[kind]
+        if not importlib.util.find_spec(package):
+            problem = f"metrics of {kind} need {package}, of the extra `{extra}`"
+            raise ConfigError(f"{problem}: pip install -e '.[{extra}]' in the clone")
 
 
 def validation_metrics(training_metric: str) -> list[str]:
     """Returns the names of the metrics that a validation computes, given the value of `training.metric`."""
-    return [name for name, metric in METRICS.items() if metric.at_validation or name == training_metric]
+    return [name for name in METRICS if name in ("bleu", "exact_match", training_metric)]

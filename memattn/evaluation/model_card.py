@@ -7,12 +7,17 @@ from typing import Any
 import yaml
 
 from memattn import config as configs
-from memattn.evaluation.metrics import METRICS
-from memattn.evaluation.result import Result
-from memattn.runs.run_folder import is_best, run_of
+from memattn.evaluation.metrics import REPORTED
+from memattn.runs.result import Result
+from memattn.runs.run import is_best, run_of
 
-FILE = "model_card.md"
-_DECODERS = {"lstm": "LSTM", "gru": "GRU", "rnnsearch": "RNNsearch"}
+_SEQ2SEQ = (
+    "A sequence-to-sequence model trained by memattn, after *Efficient Attention using a Fixed-Size Memory "
+    "Representation* (Britz, Guan & Luong, 2017)."
+)
+_ACTIVE_MEMORY = (
+    "A model of active memory trained by memattn, after *Can Active Memory Replace Attention?* (Kaiser & Bengio, 2016)."
+)
 
 
 def model_card(result: Result) -> str:
@@ -20,16 +25,10 @@ def model_card(result: Result) -> str:
     config = configs.to_dict(configs.from_dict(result.config))  # with the defaults of keys that the result lacks
     result = dataclasses.replace(result, config=config)
     run_dirs = list(dict.fromkeys(map(run_of, result.checkpoints)))
-    if result.config["model"]["kind"] == "seq2seq":
-        model = "A sequence-to-sequence model"
-        paper = "Efficient Attention using a Fixed-Size Memory Representation* (Britz, Guan & Luong, 2017)"
-    else:
-        model = "A model of active memory"
-        paper = "Can Active Memory Replace Attention?* (Kaiser & Bengio, 2016)"
     parts = [
         f"# {', '.join(run_dirs)}",
-        f"{model} trained by memattn, after *{paper}.",
-        _bullets(_model_facts(result, run_dirs)),
+        _SEQ2SEQ if config["model"]["kind"] == "seq2seq" else _ACTIVE_MEMORY,
+        _bullets(_model(config["model"]) | _training(result, len(run_dirs))),
         f"## {result.sentences:,} sentences of `{result.split}`",
         _bullets(_scores_and_times(result)),
         f"Search: {search(result)}.",
@@ -38,17 +37,37 @@ def model_card(result: Result) -> str:
         "## Conditions",
         _bullets(conditions(result) | {"command": f"`{result.command}`"}),
         "## Every setting",
-        f"```yaml\n{yaml.safe_dump(result.config, sort_keys=False)}```",
+        f"```yaml\n{yaml.safe_dump(config, sort_keys=False)}```",
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _model_facts(result: Result, run_dirs: list[str]) -> dict[str, str]:
-    model, training = result.config["model"], result.config["training"]
-    averaged = len(result.checkpoints) // len(run_dirs)
+def _model(model: dict[str, Any]) -> dict[str, str]:
+    """Returns what the model section of a config says, in words."""
+    if model["kind"] != "seq2seq":
+        sizes = f"{model['width']} x {model['units']} maps, {model['layers']} x {model['cell']} cells"
+        return {"active memory": f"{model['kind']}, {sizes}"}
+    attention = model["attention"]
+    options = ", ".join(f"{key} {value}" for key, value in attention.items() if key != "name")
+    layers, units = model["encoder_layers"] or model["layers"], model["encoder_units"] or model["units"]
+    encoder = f"{layers} x {units} {model['encoder']} units in each direction"
+    if model["encoder"] == "cgru":
+        encoder = f"active memory, {2 * units} maps, {layers} x cgru cells"
+    reduction = f"; neighbours joined by {model['encoder_reduce']}" if model["encoder_reduce"] else ""
+    return {
+        "attention": f"{attention['name']} ({options})" if options else attention["name"],
+        "encoder": encoder + reduction,
+        "decoder": f"{model['layers']} x {model['units']} {model['decoder']} units",
+        "embeddings": f"{model['embedding_size']} wide",
+    }
+
+
+def _training(result: Result, num_runs: int) -> dict[str, str]:
+    """Returns how the weights came about, in words."""
+    training = result.config["training"]
+    averaged = len(result.checkpoints) // num_runs
     weights = "best checkpoint" if is_best(result.checkpoints[0]) else f"average of {averaged}"
-    facts = {
-        **(_attention_facts(model) if model["kind"] == "seq2seq" else _active_memory_facts(model)),
+    entries = {
         "parameters": f"{result.parameters:,}",
         "training data": result.trained_on,
         "training": f"{result.step:,} training steps ({weights}), batches of {training['batch_size']} "
@@ -56,41 +75,16 @@ def _model_facts(result: Result, run_dirs: list[str]) -> dict[str, str]:
         f"seed {training['seed']}",
     }
     if training["init_from"]:
-        facts["fine-tuned from"] = training["init_from"]
+        entries["fine-tuned from"] = training["init_from"]
     if training["teacher"]:
-        facts["teacher"] = f"{training['teacher']}, weight of its contexts {training['teacher_weight']:g}"
-    return facts
-
-
-def _attention_facts(model: dict[str, Any]) -> dict[str, str]:
-    attention = model["attention"]
-    options = ", ".join(f"{key} {value}" for key, value in attention.items() if key != "name")
-    return {
-        "attention": f"{attention['name']} ({options})" if options else attention["name"],
-        "encoder": _encoder(model),
-        "decoder": f"{_counted(model['layers'], 'layer')} of {model['units']} {_DECODERS[model['decoder']]} units",
-        "embeddings": f"{model['embedding_size']} wide",
-    }
-
-
-def _encoder(model: dict[str, Any]) -> str:
-    layers, units = model["encoder_layers"] or model["layers"], model["encoder_units"] or model["units"]
-    if model["encoder"] == "cgru":
-        return f"active memory, 1 column of {2 * units} maps, {_counted(layers, 'cell')} of kind cgru"
-    joined = f"; neighbours joined by {model['encoder_reduce']}" if model["encoder_reduce"] else ""
-    return f"{_counted(layers, 'layer')} of {units} {model['encoder'].upper()} units in each direction{joined}"
-
-
-def _active_memory_facts(model: dict[str, Any]) -> dict[str, str]:
-    columns = f"{_counted(model['width'], 'column')} of {model['units']} maps"
-    cells = f"{_counted(model['layers'], 'cell')} of kind {model['cell']}"
-    return {"active memory": f"{model['kind']}, {columns}, {cells}"}
+        entries["teacher"] = f"{training['teacher']}, weight of its contexts {training['teacher_weight']:g}"
+    return entries
 
 
 def _scores_and_times(result: Result) -> dict[str, str]:
     scores = {}
-    for name, metric in METRICS.items():
-        if metric.is_reported and name in result.scores:
+    for name, metric in REPORTED.items():
+        if name in result.scores:
             signature = f" ({result.signatures[name]})" if name in result.signatures else ""
             scores[f"{metric.title}{signature}"] = metric.with_unit(result.scores[name])
     return {
@@ -135,9 +129,5 @@ def conditions(result: Result) -> dict[str, str]:
     }
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _bullets(facts: dict[str, str]) -> str:
-    return "\n".join(f"- **{key}**: {value}" for key, value in facts.items())
+def _bullets(entries: dict[str, str]) -> str:
+    return "\n".join(f"- **{key}**: {value}" for key, value in entries.items())

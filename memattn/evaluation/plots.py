@@ -13,10 +13,29 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from memattn import files
+from memattn.data.sentences import Sources
+from memattn.data.vocabulary import Vocabulary
 from memattn.evaluation.styles import line_styles
+from memattn.models.interface import AligningModel
 
 Styles = Callable[[list[Mapping[str, Any]]], Sequence[tuple[str, Any]]]  # see `styles.line_styles`
 Point = tuple[float, float, float]  # the middle, the least and the greatest of several values
+
+
+class Alignment(NamedTuple):
+    """Attention weights between a source and a hypothesis.
+
+    Attributes:
+      source: labels of the source positions: tokens, or the numbers of vectors from 0.
+      target: tokens.
+      weights: attention weights of the source positions at each target token, [T, S].
+      slots: each memory slot's part of the weights, [K, T, S]; K = 0 without slots.
+    """
+
+    source: list[str]
+    target: list[str]
+    weights: np.ndarray
+    slots: np.ndarray
 
 
 class Line(NamedTuple):
@@ -31,6 +50,18 @@ class Line(NamedTuple):
     name: str
     attention: Mapping[str, Any]
     points: Mapping[int, Point]
+
+
+def align(
+    model: AligningModel, vocabulary: Vocabulary, sources: Sources, index: int, hypothesis: list[str]
+) -> Alignment:
+    """Returns a model's alignment of a hypothesis with the source that has this index."""
+    labels, target = sources.labels(index, vocabulary), vocabulary.encode(hypothesis)
+    source = sources.padded(np.array([index]), 1, len(labels))
+    weights, slots = (
+        weigh(source, np.array([target], np.int32))[0].numpy() for weigh in (model.alignments, model.slot_shares)
+    )
+    return Alignment(labels, [vocabulary.tokens[i] for i in target], weights, slots)
 
 
 def alignments(
@@ -165,10 +196,10 @@ def draw_lines(axes: Axes, lines: list[Line], styles: Styles = line_styles) -> N
 def _name_axes(axes: Axes, source: list[str], target: list[str]) -> None:
     """Writes the tokens on the axes, each cut to 20 characters; of more than 40 tokens, only every n-th."""
     for tokens, axis, rotation in ((target, axes.xaxis, 90), (source, axes.yaxis, 0)):
-        places = range(0, len(tokens), math.ceil(len(tokens) / 40))
-        names = [tokens[i] if len(tokens[i]) <= 20 else f"{tokens[i][:19]}…" for i in places]
+        indices = range(0, len(tokens), math.ceil(len(tokens) / 40))
+        names = [tokens[i] if len(tokens[i]) <= 20 else f"{tokens[i][:19]}…" for i in indices]
         size = 11 if len(names) <= 30 and max(map(len, names)) <= 8 else 8
-        axis.set_ticks(places, names, rotation=rotation, fontsize=size, parse_math=False)
+        axis.set_ticks(indices, names, rotation=rotation, fontsize=size, parse_math=False)
 
 
 def save(figure: Figure, path: str) -> None:

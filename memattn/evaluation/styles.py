@@ -4,9 +4,10 @@ A model is given by the options of its attention. A Neural GPU, which has none, 
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memattn.config import Config, Seq2SeqConfig
+if TYPE_CHECKING:
+    from memattn.config import Config
 
 
 class Style(NamedTuple):
@@ -16,7 +17,7 @@ class Style(NamedTuple):
     colour: str
 
 
-# Memory attention and its extensions are blue to violet; other families share a hue, too. No attention, Bahdanau, dot
+# Memory attention and its extensions are blue to violet; other families have one hue, too. No attention, Bahdanau, dot
 # product and memory have colours of Okabe and Ito, which colour-blind readers can tell apart.
 STYLES = {
     "none": Style("no attention", "#222222"),
@@ -46,9 +47,9 @@ _DASHES = ("-", "--", "-.", ":")
 PALETTE = ("#0072B2", "#D55E00", "#3D9BD9", "#00A87A", "#AA4499", "#222222", "#7A3B10")
 
 
-def attention(config: Config) -> Mapping[str, Any]:
+def attention(config: "Config") -> Mapping[str, Any]:
     """Returns the options of a model's attention; of a Neural GPU, its kind as `name`."""
-    return config.model.attention if isinstance(config.model, Seq2SeqConfig) else {"name": config.model.kind}
+    return config.model.attention if config.model.kind == "seq2seq" else {"name": config.model.kind}
 
 
 def words(attention: Mapping[str, Any]) -> str:
@@ -65,19 +66,19 @@ def words(attention: Mapping[str, Any]) -> str:
 def line_styles(attentions: list[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Returns a colour and a dash for each line of a picture, from the model of each.
 
-    If all models have different mechanisms of the package, each has its mechanism's colour; else see `style_by_place`.
+    If all models have different mechanisms of the package, each has its mechanism's colour; else see `style_by_index`.
     """
     names = [attention["name"] for attention in attentions]
-    styles = [style_by_place(place) for place in range(len(names))]
+    styles = [style_by_index(index) for index in range(len(names))]
     if len(set(names)) < len(names) or not set(names) <= STYLES.keys():
         return styles
     return [(STYLES[name].colour, dash) for name, (_, dash) in zip(names, styles, strict=True)]
 
 
-def style_by_place(place: int) -> tuple[str, str]:
-    """Returns a colour of PALETTE and a dash for the line at a place, from 0.
+def style_by_index(index: int) -> tuple[str, str]:
+    """Returns a colour of PALETTE and a dash for a line by its index.
 
     Both differ from those of the line before; a pair repeats after 28 lines.
     """
-    rounds, colour = divmod(place, len(PALETTE))
+    rounds, colour = divmod(index, len(PALETTE))
     return PALETTE[colour], _DASHES[(colour + rounds) % len(_DASHES)]

@@ -43,13 +43,14 @@ def read_split(trained: Trained, split: str) -> TestSet:
     folder = trained.config.data.path
     corpus.check_folder(folder)
     vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
-    if not trained.reads_as(vocabulary, tokenizers.read(folder)):
+    run = trained.runs[0]
+    if not run.reads_as(vocabulary, tokenizers.read(folder)):
         problem = f"the vocabulary or BPE of {folder} differs from the run's"
         raise ConfigError(f"data.folder: {problem}; memattn-eval decodes files with --source")
     corpus.check_split(folder, split, corpus.splits(folder))
-    test_set = read(folder, split, trained.vocabulary, trained.tokenizer, trained.config.data.source)
-    if (facts := test_set.source.facts()) != trained.source_facts:
-        problem = f"the sources of {folder} have {facts}, not the run's {trained.source_facts}"
+    test_set = read(folder, split, vocabulary, run.tokenizer, trained.config.data.source)
+    if (metadata := test_set.source.facts()) != run.source_metadata:
+        problem = f"the sources of {folder} have {metadata}, not the run's {run.source_metadata}"
         raise ConfigError(f"data.folder: {problem}; prepare it with --vocabulary_of")
     return test_set
 

@@ -1,15 +1,13 @@
 """The sequence-to-sequence model: encoder, bridge, decoder with attention, output layer."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import tensorflow as tf
 
 from memattn import attention as mechanisms
-from memattn import model_rules
-from memattn.attention.configured import python_values
 from memattn.attention.initializers import Initializer
-from memattn.attention.options import check_choice
 from memattn.data.lexicon import Selection
 from memattn.models.active_encoder import ActiveMemoryEncoder
 from memattn.models.attentive_decoder import AttentiveDecoder
@@ -23,18 +21,134 @@ from memattn.models.rnnsearch import RNNsearchDecoder
 from memattn.models.sources import FeatureReader, TokenReader
 from memattn.models.stepper import ATTENTION_SEED, Stepper
 from memattn.models.tokens import OutputWeights, output_weights, shift_right
+from memattn.options import OneOf, Options, PositiveInt, Problems, Range, Rate, raise_first, split
 
 _SOURCE_SEED = 2  # number that `fold_in` gets for the source reader's seed
 
 BRIDGES = {"zero": ZeroBridge, "dense": DenseBridge, "backward": BackwardBridge}
 ENCODERS = {**dict.fromkeys(CELLS, Encoder), "cgru": ActiveMemoryEncoder}
 DECODERS: dict[str, type[AttentiveDecoder]] = {"lstm": Decoder, "gru": GRUDecoder, "rnnsearch": RNNsearchDecoder}
-_CHOICES = {
-    "bridge": ("auto", *BRIDGES),
-    "tie_embeddings": ("none", "source_target", "all"),
-    "encoder": tuple(ENCODERS),
-    "decoder": tuple(DECODERS),
-}
+
+
+@dataclasses.dataclass(frozen=True)
+class Seq2SeqConfig(Options):
+    """Encoder, decoder and attention mechanism."""
+
+    has_memory_length: ClassVar[bool] = False  # whether `decoding.memory_ratio` applies
+
+    kind: Literal["seq2seq"] = "seq2seq"  # an encoder and a decoder; the other kinds have keys of their own
+    # cells of the encoder. gru: as in Cho et al. (2014); cgru: active memory in place of recurrent layers. Its time and
+    # memory grow with the square of the source's length (docs/results/neural_gpu.md)
+    encoder: Annotated[str, OneOf(ENCODERS)] = "lstm"
+    # lstm: as in the paper; gru: the same with GRUs; rnnsearch: the decoder of Bahdanau et al. (2015), one GRU layer
+    # whose previous state is the query of attention
+    decoder: Annotated[str, OneOf(DECODERS)] = "lstm"
+    layers: PositiveInt = 2  # layers of the decoder, and of the encoder in each direction
+    units: PositiveInt = 256  # U, the width of a layer
+    # layers of the encoder in each direction, or cells of cgru; null: layers
+    encoder_layers: PositiveInt | None = None
+    # width of the encoder in each direction, or half the number of maps of cgru; null: units
+    encoder_units: PositiveInt | None = None
+    # numbers of neighbouring outputs that are joined after the first layer of the encoder, the second and so on: [2, 2]
+    # shortens sources to a quarter (Chan et al., 2016)
+    encoder_reduce: tuple[Annotated[int, Range(at_least=1, at_most=100)], ...] = ()
+    embedding_size: PositiveInt = 256  # E, the width of source and target embeddings
+    # dropout rate of every cell's input, with a new mask each step; of cgru, of the first memory, once per source
+    dropout: Rate = 0.2
+    # for data.source: features, number of masks of time, and of masks of frequency, in each source in training; 0: none
+    # (SpecAugment, Park et al., 2019)
+    spec_augment: Annotated[int, Range(at_least=0, below=100)] = 0
+    # a: initial weights are uniform on -a to a, except in cells of cgru
+    init_scale: Annotated[float, Range(above=0)] = 0.04
+    input_feeding: bool = True  # the decoder reads the previous context beside each token
+    mix: bool = True  # a tanh layer on [h; c] before the logits; false: Eq. 3 as in the paper
+    # initial state of the decoder. zero: zeros; dense: a dense layer on the encoder's last states (cgru: on the mean of
+    # its states); backward: a tanh layer on the backward encoder's state at the first token; auto: dense without
+    # attention, backward for rnnsearch, else zero
+    bridge: Annotated[str, OneOf(("auto", *BRIDGES))] = "auto"
+    # matrices that are shared: none; the source and target embeddings; both embeddings and the output layer
+    tie_embeddings: Literal["none", "source_target", "all"] = "none"
+    # `name` chooses the mechanism; the other keys are the mechanism's options (below)
+    attention: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"name": "memory"})
+
+    @property
+    def layers_of_encoder(self) -> int:
+        """Layers of the encoder in each direction."""
+        return self.encoder_layers or self.layers
+
+    @property
+    def units_of_encoder(self) -> int:
+        """Width of a layer of the encoder in each direction."""
+        return self.encoder_units or self.units
+
+    @property
+    def kind_of_bridge(self) -> str:
+        """Name of the bridge: `bridge`, or the choice of `auto`."""
+        if self.bridge != "auto":
+            return self.bridge
+        return DECODERS[self.decoder].default_bridge if self._has_attention else "dense"
+
+    @property
+    def _has_attention(self) -> bool:
+        return not issubclass(mechanisms.mechanism(self.attention["name"]), mechanisms.NoAttention)
+
+    def __post_init__(self):
+        object.__setattr__(self, "attention", mechanisms.complete(self.attention))
+        super().__post_init__()
+
+    def problems(self) -> Problems:
+        yield from self._problems_of_decoder()
+        yield from self._problems_of_encoder()
+        yield from self._problems_of_bridge()
+        if self.tie_embeddings == "all":
+            yield from self._problems_of_tied_output()
+
+    def _problems_of_decoder(self) -> Problems:
+        if self.decoder == "rnnsearch":
+            for option, needed in {"layers": 1, "input_feeding": True, "mix": True}.items():
+                if getattr(self, option) != needed:
+                    yield option, f"must be {str(needed).lower()} with decoder: rnnsearch"
+            if self.units % 2:
+                yield "units", f"must be even with decoder: rnnsearch, not {self.units}"
+        name, width = self.attention["name"], 2 * self.units_of_encoder
+        if mechanisms.mechanism(name).equal_widths and width != self.units:
+            problem = f"{name} needs states as wide as model.units = {self.units}, not {width}"
+            yield "attention", f"{problem}; set model.encoder_units to half of it, or use luong"
+
+    def _problems_of_encoder(self) -> Problems:
+        if self.encoder_reduce and self.encoder not in CELLS:
+            yield "encoder_reduce", f"is for encoder: {' or '.join(CELLS)}"
+        factors, layers = len(self.encoder_reduce), self.layers_of_encoder
+        if factors >= layers:
+            problem = f"{factors} factors, but {layers} layers have {layers - 1} joints between them"
+            yield "encoder_reduce", f"{problem}; raise encoder_layers"
+
+    def _problems_of_bridge(self) -> Problems:
+        if self.bridge == "zero" and not self._has_attention:
+            yield "bridge", "zero hides the source from a model without attention; take auto or dense"
+        if self.kind_of_bridge == "backward":
+            bridge = "the bridge backward, which rnnsearch has by default," if self.bridge == "auto" else "backward"
+            if self.encoder not in CELLS:
+                yield "bridge", f"{bridge} is for encoder: {' or '.join(CELLS)}; take dense"
+            for name, layers in {"layers": self.layers, "encoder_layers": self.layers_of_encoder}.items():
+                if layers > 1:
+                    yield "bridge", f"{bridge} is for {name}: 1, not {layers}"
+
+    def _problems_of_tied_output(self) -> Problems:
+        is_rnnsearch = self.decoder == "rnnsearch"
+        size = self.units // 2 if is_rnnsearch else self.units
+        if not self.mix:
+            yield "tie_embeddings", "all needs mix: true"
+        if self.embedding_size != size:
+            expected = f"embedding_size: {size}, {'half of units' if is_rnnsearch else 'as units'}"
+            yield "tie_embeddings", f"all needs {expected}, not {self.embedding_size}"
+
+    def problems_of_sources(self, *, reads_tokens: bool) -> Problems:
+        """Yields options that do not fit sources of tokens or, if these are vectors, sources of vectors."""
+        if self.spec_augment and reads_tokens:
+            yield "spec_augment", "is for sources of vectors, not of tokens"
+        if self.tie_embeddings != "none" and not reads_tokens:
+            yield "tie_embeddings", f"{self.tie_embeddings} needs sources of tokens, which have embeddings"
 
 
 class Encoded(NamedTuple):
@@ -67,164 +181,104 @@ class Decoding(NamedTuple):
 
 @tf.keras.utils.register_keras_serializable("memattn")
 class Seq2Seq(tf.keras.Model):
-    """The model of the paper and its baselines. All arguments are keywords, named as in the config file.
+    """The model of the paper and its baselines.
 
     Args:
+      config: the options of the model.
       vocabulary_size: V, shared by source and target, the special ids of `memattn.data.vocabulary` included.
       max_source_length: length of the longest source of the training set, with its end of sentence if it has tokens.
         The encoder's number of states for this length is S of Eq. 10.
-      layers, units: number and width of the layers, in the decoder and in each direction of the encoder.
-      encoder_layers: number of layers in each direction of the encoder, or of cells of "cgru"; `layers` by default.
-      encoder_units: width of the encoder in each direction, or half the number of maps of "cgru"; `units` by default.
-      encoder_reduce: factors of the encoder's first layers, in order: so many neighbouring outputs of a layer are
-        joined into one. At most `encoder_layers` - 1 factors.
-      embedding_size: E, the width of source and target embeddings.
-      dropout: rate on the input of every cell; of "cgru", on its first memory, once per source.
-      init_scale: initial weights are uniform on +-init_scale, except in the cells of "cgru".
-      input_feeding: the decoder reads the previous context beside each token.
-      mix: a tanh layer on [h; c] comes before the logits.
-      bridge: "zero", "dense" or "backward". "auto" is dense without attention, backward for rnnsearch, otherwise zero.
-      tie_embeddings: "source_target" shares one embedding matrix; "all" also gives it to the output layer.
-      attention: {"name": a registered mechanism, and its options}.
-      encoder: cells of the encoder, "lstm" or "gru"; or "cgru", active memory (`ActiveMemoryEncoder`).
-      decoder: "lstm", "gru" or "rnnsearch". The last has one layer, and its own forms of input feeding and mixing.
       source_features: F, where sources are vectors [B, S, F] padded with NaN; None where they are token ids.
-      spec_augment: number of masks of time, and of masks of frequency, in each source of vectors in training.
 
     Raises:
-      ValueError: "ARGUMENT: PROBLEM", for an unknown choice, an option out of range, or one that does not fit others.
-      TypeError: the mechanism has no option of a given name.
-      ImportError: the class of a mechanism outside the package cannot be imported.
+      OptionError: "OPTION: PROBLEM", for an option that the sources cannot have.
     """
 
     def __init__(
         self,
+        config: Seq2SeqConfig,
         *,
         vocabulary_size: int,
         max_source_length: int,
-        layers: int,
-        units: int,
-        embedding_size: int,
-        dropout: float,
-        init_scale: float,
-        input_feeding: bool,
-        mix: bool,
-        bridge: str,
-        tie_embeddings: str,
-        attention: dict,
-        encoder_layers: int | None = None,
-        encoder_units: int | None = None,
-        encoder_reduce: Sequence[int] = (),
-        encoder: str = "lstm",
-        decoder: str = "lstm",
         source_features: int | None = None,
-        spec_augment: int = 0,
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if not isinstance(attention, Mapping) or "name" not in attention:
-            raise ValueError(f"attention: expected a mechanism such as {{'name': 'bahdanau'}}, not {attention!r}")
-        # Keras takes no integers of NumPy, and JSON no scalars of NumPy.
-        self._arguments: dict[str, Any] = python_values(
-            {
-                "vocabulary_size": vocabulary_size,
-                "max_source_length": max_source_length,
-                "layers": layers,
-                "units": units,
-                "embedding_size": embedding_size,
-                "dropout": dropout,
-                "init_scale": init_scale,
-                "input_feeding": input_feeding,
-                "mix": mix,
-                "bridge": bridge,
-                "tie_embeddings": tie_embeddings,
-                "attention": dict(attention),
-                "encoder_layers": encoder_layers,
-                "encoder_units": encoder_units,
-                "encoder_reduce": tuple(encoder_reduce),
-                "encoder": encoder,
-                "decoder": decoder,
-                "source_features": source_features,
-                "spec_augment": spec_augment,
-            }
-        )
-        for name, choices in _CHOICES.items():
-            check_choice(name, self._arguments[name], choices)
-        if misfit := model_rules.first_problem(self._arguments, reads_tokens=source_features is None):
-            raise ValueError(": ".join(misfit))
-        vocabulary_size, max_source_length, layers, units, embedding_size, *others = self._arguments.values()
-        dropout, init_scale, input_feeding, mix = others[:4]
-        attention, encoder_reduce = self._arguments["attention"], self._arguments["encoder_reduce"]
-        self.vocabulary_size, self.max_source_length = vocabulary_size, max_source_length
+        raise_first(config.problems_of_sources(reads_tokens=source_features is None))
+        self.config = config
+        self.vocabulary_size, self.max_source_length = int(vocabulary_size), int(max_source_length)
+        self.source_features = source_features if source_features is None else int(source_features)
         # The order in which layers are made decides what a seed draws for them, and the order of the optimizer's state.
-        uniform = {"class_name": "RandomUniform", "config": {"minval": -init_scale, "maxval": init_scale}}
-        options = {key: value for key, value in attention.items() if key != "name"}
+        scale = config.init_scale
+        uniform = {"class_name": "RandomUniform", "config": {"minval": -scale, "maxval": scale}}
+        options = {key: value for key, value in config.attention.items() if key != "name"}
         self.attention = mechanisms.build(
-            attention["name"],
+            config.attention["name"],
             {**options, "dtype": self.dtype_policy},
-            units=units,
-            max_source_length=num_states(max_source_length, encoder_reduce),
+            units=config.units,
+            max_source_length=num_states(self.max_source_length, config.encoder_reduce),
             initializer=uniform,
         )
-        if source_features is None:
-            self.source_embedding = self._embedding("source_embedding", embedding_size, uniform)
+        if self.source_features is None:
+            self.source_embedding = self._embedding("source_embedding", uniform)
         else:
             self.source_embedding = FeatureReader(
-                self._arguments["source_features"],
-                spec_augment=self._arguments["spec_augment"],
+                self.source_features,
+                spec_augment=config.spec_augment,
                 dtype=self.dtype_policy,
                 name="source_embedding",
             )
         self.target_embedding = (
-            self._embedding("target_embedding", embedding_size, uniform)
-            if tie_embeddings == "none"
-            else self.source_embedding
+            self._embedding("target_embedding", uniform) if config.tie_embeddings == "none" else self.source_embedding
         )
-        self.encoder = ENCODERS[encoder](
-            layers=self._arguments["encoder_layers"] or layers,
-            units=self._arguments["encoder_units"] or units,
-            cell=encoder,
-            dropout=dropout,
+        self.encoder = ENCODERS[config.encoder](
+            layers=config.layers_of_encoder,
+            units=config.units_of_encoder,
+            cell=config.encoder,
+            dropout=config.dropout,
             initializer=uniform,
             dtype=self.dtype_policy,
             name="encoder",
-            **({"reduce": encoder_reduce} if encoder in CELLS else {}),
+            **({"reduce": config.encoder_reduce} if config.encoder in CELLS else {}),
         )
-        self.bridge = self._make_bridge(bridge, decoder, layers, units, uniform)
-        stack_options: dict[str, Any] = {"layers": layers, "input_feeding": input_feeding, "mix": mix}
-        self.decoder = DECODERS[decoder](
+        decoder = DECODERS[config.decoder]
+        self.bridge = self._make_bridge(decoder.state_parts, uniform)
+        stack_options: dict[str, Any] = {
+            "layers": config.layers,
+            "input_feeding": config.input_feeding,
+            "mix": config.mix,
+        }
+        self.decoder = decoder(
             attention=self.attention,
-            units=units,
-            dropout=dropout,
+            units=config.units,
+            dropout=config.dropout,
             initializer=uniform,
             dtype=self.dtype_policy,
             name="decoder",
-            **({} if decoder == "rnnsearch" else stack_options),
+            **({} if config.decoder == "rnnsearch" else stack_options),
         )
-        self.tied_output = tie_embeddings == "all"
+        self.tied_output = config.tie_embeddings == "all"
         if self.tied_output:
-            self.output_bias = self.add_weight(shape=(vocabulary_size,), initializer="zeros", name="output_bias")
+            self.output_bias = self.add_weight(shape=(self.vocabulary_size,), initializer="zeros", name="output_bias")
         else:
             self.output_layer = tf.keras.layers.Dense(
-                vocabulary_size, kernel_initializer=uniform, dtype=self.dtype_policy, name="output"
+                self.vocabulary_size, kernel_initializer=uniform, dtype=self.dtype_policy, name="output"
             )
         self._build_layers()
 
-    def _embedding(self, name: str, size: int, initializer: Initializer) -> TokenReader:
+    def _embedding(self, name: str, initializer: Initializer) -> TokenReader:
+        size = self.config.embedding_size
         return TokenReader(
             self.vocabulary_size, size, embeddings_initializer=initializer, dtype=self.dtype_policy, name=name
         )
 
-    def _make_bridge(
-        self, kind: str, decoder: str, layers: int, units: int, initializer: Initializer
-    ) -> tf.keras.layers.Layer:
-        if kind == "auto":
-            kind = DECODERS[decoder].default_bridge if self.has_alignments else "dense"
+    def _make_bridge(self, parts: int, initializer: Initializer) -> tf.keras.layers.Layer:
+        kind = self.config.kind_of_bridge
         options: dict[str, Any] = {} if kind == "zero" else {"initializer": initializer}
         if kind == "backward":
             options["encoder_units"] = self.encoder.units
-        parts = DECODERS[decoder].state_parts
-        return BRIDGES[kind](layers=layers, units=units, parts=parts, dtype=self.dtype_policy, name="bridge", **options)
+        sizes = {"layers": self.config.layers, "units": self.config.units, "parts": parts}
+        return BRIDGES[kind](**sizes, dtype=self.dtype_policy, name="bridge", **options)
 
     def _build_layers(self) -> None:
         """Makes all weights."""
@@ -381,4 +435,12 @@ class Seq2Seq(tf.keras.Model):
         return output_weights(kernel, bias, self.compute_dtype, selected)
 
     def get_config(self):
-        return {**self._arguments, "name": self.name, "dtype": self.dtype_policy.name}
+        """Returns the options of the model and the other arguments, all in one mapping."""
+        arguments = ("vocabulary_size", "max_source_length", "source_features", "name")
+        others = {name: getattr(self, name) for name in arguments}
+        return {**vars(self.config), **others, "dtype": self.dtype_policy.name}
+
+    @classmethod
+    def from_config(cls, config):
+        options, arguments = split(Seq2SeqConfig, config)
+        return cls(options, **arguments)

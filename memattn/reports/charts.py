@@ -52,7 +52,7 @@ def learning_curves(runs: Sequence[ReportedRun]) -> list[Chart]:
 def by_length(runs: Sequence[ReportedRun], buckets: list[Bucket]) -> Chart:
     """Draws the BLEU of buckets of source lengths."""
     points = [
-        {place: bleu for place, bucket in enumerate(buckets) if (bleu := bucket.scores[index][0]) is not None}
+        {number: bleu for number, bucket in enumerate(buckets) if (bleu := bucket.scores[index][0]) is not None}
         for index in range(len(runs))
     ]
     return _chart("BLEU", "source length in tokens", runs, points, [bucket.lengths for bucket in buckets])
@@ -61,21 +61,21 @@ def by_length(runs: Sequence[ReportedRun], buckets: list[Bucket]) -> Chart:
 def buckets(runs: Sequence[ReportedRun]) -> list[Bucket]:
     """Returns buckets with about equally many sources of all runs together; their ends are the same for each run."""
     lengths = [np.array(list(map(len, run.sources))) for run in runs]
-    together = np.concatenate(lengths)
+    all_lengths = np.concatenate(lengths)
     results = []
-    for start, end in length_ranges(together, _BUCKETS):
+    for start, end in length_ranges(all_lengths, _BUCKETS):
         members = [np.flatnonzero((start <= of_run) & (of_run <= end)) for of_run in lengths]
-        scores = [(_bleu(run, places), len(places)) for run, places in zip(runs, members, strict=True)]
+        scores = [(_bleu(run, indices), len(indices)) for run, indices in zip(runs, members, strict=True)]
         results.append(Bucket(f"{start}–{end}" if start < end else f"{end}", scores))
     return results
 
 
-def _bleu(run: ReportedRun, places: np.ndarray) -> float | None:
+def _bleu(run: ReportedRun, indices: np.ndarray) -> float | None:
     """Returns BLEU on tokens of some sentences of a run's evaluation."""
-    if run.evaluated is None or not len(places):
+    if run.evaluated is None or not len(indices):
         return None
     _, hypotheses, references = run.evaluated
-    chosen = [hypotheses[place] for place in places], [references[place] for place in places]
+    chosen = [hypotheses[index] for index in indices], [references[index] for index in indices]
     return metrics.bleu(Comparison(*chosen, by_characters=run.by_characters)).value
 
 

@@ -9,7 +9,6 @@ from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import without_line_breaks
 from memattn.data.vocabulary import EOS, SPECIAL_TOKENS
 from memattn.evaluation import plots
-from memattn.evaluation.alignment import Alignment, align
 from memattn.evaluation.test_set import TestSet, read_split
 from memattn.models.interface import aligns
 from memattn.reports.runs import ReportedRun
@@ -18,7 +17,6 @@ from memattn.search.searcher import Searcher, decode
 
 _LONGEST = 100  # tokens of a source; a longer one is hard to look through
 _WITHOUT_XLA = "decoding.jit_compile=false"  # compiling takes longer than a few translations
-_END = SPECIAL_TOKENS[EOS]
 
 
 class Attention(NamedTuple):
@@ -68,65 +66,60 @@ def examples(runs: Sequence[ReportedRun], split: str, number: int, overrides: li
 
 def by_test_set(runs: Sequence[ReportedRun]) -> list[list[ReportedRun]]:
     """Returns the runs in groups that share a test set."""
-    groups: list[list[ReportedRun]] = []
+    groups: dict[tuple[str, ...], list[ReportedRun]] = {}
     for run in runs:
-        for group in groups:
-            if group[0].text == run.text:
-                group.append(run)
-                break
-        else:
-            groups.append([run])
-    return groups
+        groups.setdefault(tuple(run.text), []).append(run)
+    return list(groups.values())
 
 
 def _of_test_set(runs: list[ReportedRun], split: str, number: int, overrides: list[str]) -> list[Example]:
-    places = spread(list(map(len, runs[0].sources)), number)
-    columns, sources, references = [], [], []
+    indices = spread(list(map(len, runs[0].sources)), number)
+    results: list[Example] = []
     for run in runs:
-        trained = load([run.folder], [_WITHOUT_XLA, *overrides], None)
+        trained = load([run.folder], [_WITHOUT_XLA, *overrides])
         test_set = read_split(trained, split)
-        columns.append(_translations(run, trained, test_set, places))
-        if run is runs[0]:
-            sources = [trained.tokenizer.decode(run.sources[place]) for place in places]
-            references = [test_set.detokenized_references[place] for place in places]
-    rows = zip(places, sources, references, zip(*columns, strict=True), strict=True)
-    return [Example(place + 1, source, reference, list(row)) for place, source, reference, row in rows]
+        results = results or [
+            Example(i + 1, trained.tokenizer.decode(run.sources[i]), test_set.detokenized_references[i], [])
+            for i in indices
+        ]
+        for example, translated in zip(results, _translations(run, trained, test_set, indices), strict=True):
+            example.translations.append(translated)
+    return results
 
 
 def spread(lengths: list[int], number: int) -> list[int]:
-    """Returns the places of `number` sentences of up to _LONGEST tokens, equally spaced in the order of lengths.
+    """Returns the indices of `number` sentences of up to _LONGEST tokens, equally spaced in the order of lengths.
 
-    Empty sentences are left out. If all are longer than _LONGEST, returns the place of the shortest.
+    Empty sentences are left out. If all are longer than _LONGEST, returns the index of the shortest.
     """
-    by_length = sorted((place for place, length in enumerate(lengths) if length), key=lengths.__getitem__)
-    short = [place for place in by_length if lengths[place] <= _LONGEST] or by_length[:1]
+    by_length = sorted((index for index, length in enumerate(lengths) if length), key=lengths.__getitem__)
+    short = [index for index in by_length if lengths[index] <= _LONGEST] or by_length[:1]
     chosen = np.linspace(0, len(short) - 1, min(number, len(short))).round().astype(int)
     return [short[place] for place in chosen]
 
 
-def _translations(run: ReportedRun, trained: Trained, test_set: TestSet, places: list[int]) -> list[Translated]:
+def _translations(run: ReportedRun, trained: Trained, test_set: TestSet, indices: list[int]) -> list[Translated]:
     """Returns a run's translations of some sentences of its test set."""
-    sources = Sentences.from_ids([list(test_set.source[place]) for place in places])
+    sources = Sentences.from_ids([list(test_set.source[index]) for index in indices])
     searcher = Searcher(trained.model, trained.config.decoding, trained.lexicon)
     translations, _ = decode(searcher, sources, trained.vocabulary, num_buckets=1)
-    hypotheses = [translation.best for translation in translations]
-    lines = [trained.tokenizer.detokenize(trained.tokenizer.decode(tokens)) for tokens in hypotheses]
-    texts = list(map(without_line_breaks, lines))
-    (model,) = trained.models
-    attentions: Sequence[Attention | None] = [None] * len(places)
-    if aligns(model):
-        attentions = [
-            _attention(run.sources[place], align(model, trained.vocabulary, test_set.source, place, tokens))
-            for place, tokens in zip(places, hypotheses, strict=True)
-        ]
-    return [Translated(run, text, attention) for text, attention in zip(texts, attentions, strict=True)]
+    results, (model,) = [], trained.models
+    for index, tokens in zip(indices, (translation.best for translation in translations), strict=True):
+        text = without_line_breaks(trained.tokenizer.detokenize(trained.tokenizer.decode(tokens)))
+        attention = None
+        if aligns(model):
+            alignment = plots.align(model, trained.vocabulary, test_set.source, index, tokens)
+            attention = _attention(run.sources[index], alignment)
+        results.append(Translated(run, text, attention))
+    return results
 
 
-def _attention(source: list[str], alignment: Alignment) -> Attention:
+def _attention(source: list[str], alignment: plots.Alignment) -> Attention:
     """Returns the attention of a translation of source tokens, without slots that hardly matter."""
-    slots = plots.largest_slots(alignment.slot_weights)
-    shares = alignment.slot_weights[slots]  # [K, T, S]
-    held = shares.sum(1)
+    slots = plots.largest_slots(alignment.slots)
+    parts = alignment.slots[slots]  # [K, T, S]
+    held = parts.sum(1)
     alpha = held / held.sum(1, keepdims=True)
     numbers = [int(slot) + 1 for slot in slots]
-    return Attention([*source, _END], alignment.target, alignment.weights, numbers, shares.sum(2).T, alpha)
+    source = [*source, SPECIAL_TOKENS[EOS]]
+    return Attention(source, alignment.target, alignment.weights, numbers, parts.sum(2).T, alpha)

@@ -9,14 +9,13 @@ import numpy as np
 import yaml
 
 from memattn import config as configs
-from memattn.config import differences
-from memattn.config.schema import as_yaml
 from memattn.evaluation import model_card, styles
-from memattn.evaluation.metrics import METRICS
-from memattn.evaluation.result import Result
+from memattn.evaluation.metrics import METRICS, REPORTED
+from memattn.plain_values import as_yaml, differences
 from memattn.reports import charts
 from memattn.reports.examples import Attention, Example, by_test_set
 from memattn.reports.runs import ReportedRun, evaluation_command
+from memattn.runs.result import Result
 
 _TEMPLATE = "page.html"
 _DASHES = {"-": "none", "--": "6 3", "-.": "8 3 2 3", ":": "2 3"}  # lengths on and off in SVG, as in the charts
@@ -91,20 +90,20 @@ def _rows(runs: Sequence[ReportedRun]) -> list[Row]:
     results = [run.evaluated.result if run.evaluated else None for run in runs]
     words = [styles.words(styles.attention(run.config)) for run in runs]
     rows = [Row("mechanism", "", words)]
-    for name, metric in METRICS.items():
-        if metric.is_reported and any(result and name in result.scores for result in results):
+    for name, metric in REPORTED.items():
+        if any(result and name in result.scores for result in results):
             signatures = {result.signatures.get(name, "") for result in results if result}
             note = signatures.pop() if len(signatures) == 1 else ""
             rows.append(Row(metric.title, note, [_score(result, name, with_signature=not note) for result in results]))
-    facts = {
+    columns = {
         "decode time": lambda result: f"{result.decode_seconds:.3g} s ({result.time_range})",
         "sentences a second": lambda result: f"{result.sentences_per_second:,.1f}",
         "search": model_card.search,
         "parameters": lambda result: f"{result.parameters:,}",
         "training step": lambda result: f"{result.step:,}",
     }
-    for heading, fact in facts.items():
-        rows.append(Row(heading, "", [fact(result) if result else _NONE for result in results]))
+    for heading, text in columns.items():
+        rows.append(Row(heading, "", [text(result) if result else _NONE for result in results]))
     return rows
 
 

@@ -7,17 +7,14 @@ import shlex
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from memattn import reading
 from memattn.config import Config
 from memattn.data import corpus
-from memattn.data import tokenizer as tokenizers
 from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import split_words
 from memattn.errors import ConfigError, DataError, RunError
 from memattn.evaluation.metrics import METRICS
-from memattn.evaluation.result import Result
-from memattn.evaluation.stored import RESULT, folder_of, read_translations
-from memattn.runs import run_folder
+from memattn.runs.result import Result
+from memattn.runs.run import Run
 
 
 class Evaluated(NamedTuple):
@@ -53,10 +50,11 @@ class ReportedRun:
 
 def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
     """Reads a run and its evaluation on a split. Raises ConfigError, DataError, RunError, OSError."""
-    config = run_folder.load_config(folder, overrides)
+    run = Run(folder)
+    config = run.config_with(overrides)
     if config.data.source != "tokens":
         raise ConfigError(f"{folder}: its sources are {config.data.source}; a report shows sources of text")
-    curves = _curves(folder, config)
+    curves = _curves(run)
     data = config.data.path
     corpus.check_folder(data)
     corpus.check_split(data, split, corpus.splits(data))
@@ -64,8 +62,8 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
     if not sources:
         raise DataError(f"{data}: {split} has no pairs")
     targets = [split_words(line) for line in corpus.read_references(data, split)[0]]
-    tokenizer = tokenizers.read(folder)
-    evaluated = _evaluated(folder, split)
+    result = run.result(split)
+    evaluated = Evaluated(result, *run.translations(split)) if result else None
     if evaluated and len(evaluated.hypotheses) != len(sources):
         raise DataError(
             f"{folder}: has {len(evaluated.hypotheses):,} translations of the {len(sources):,} sources of {split} in "
@@ -76,30 +74,23 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
         config=config,
         curves=curves,
         sources=sources,
-        text=[tokenizer.decode(tokens) for tokens in (*sources, *targets)],
-        by_characters=tokenizer.by_characters,
+        text=[run.tokenizer.decode(tokens) for tokens in (*sources, *targets)],
+        by_characters=run.tokenizer.by_characters,
         evaluated=evaluated,
     )
 
 
-def _curves(folder: str, config: Config) -> dict[str, dict[int, float]]:
-    """Reads the scores of a run's validations; those that are not finite are left out."""
-    path = os.path.join(folder, run_folder.VALIDATIONS)
-    rows = reading.csv_file(path) if os.path.exists(path) else []
+def _curves(run: Run) -> dict[str, dict[int, float]]:
+    """Returns the scores of a run's validations; those that are not finite are left out."""
+    rows = run.validations
     if not rows:
-        every = config.training.validate_every
-        raise RunError(f"{folder}: no validation yet; training validates every {every:,} steps")
+        every = run.config.training.validate_every
+        raise RunError(f"{run.folder}: no validation yet; training validates every {every:,} steps")
     scores = {name: {int(row["step"]): float(row[name]) for row in rows} for name in METRICS if name in rows[0]}
     return {
         name: {step: value for step, value in by_step.items() if math.isfinite(value)}
         for name, by_step in scores.items()
     }
-
-
-def _evaluated(run_dir: str, split: str) -> Evaluated | None:
-    """Reads the evaluation of a run on a split, if there is one."""
-    path = os.path.join(folder_of(run_dir, split), RESULT)
-    return Evaluated(Result.read(path), *read_translations(run_dir, split)) if os.path.exists(path) else None
 
 
 def evaluation_command(run_dir: str, split: str) -> str:

@@ -7,18 +7,17 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
 
 from memattn.errors import ConfigError, RunError, reason, short
-from memattn.keras_parts import unsupported
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # TensorFlow appends it to the path of a variable
 _PREFIX = "step-"  # a checkpoint's name is this and the number of its step
-_LISTING = "checkpoint"  # list of a folder's checkpoints in TensorFlow's format; missing before the first is complete
-_REPLACING_TIME = 0.2  # seconds; more than training takes from removing a checkpoint to listing the rest
+_LISTING = "checkpoint"  # TensorFlow's list of a folder's checkpoints; missing before the first is complete
+_REMOVING_TIME = 0.2  # seconds; more than training takes to remove the files of a checkpoint
 _SLOT_NAMES = {"momentums": "momentum", "velocities": "velocity"}  # names in checkpoints, by Keras' attributes
 
 
@@ -140,7 +139,8 @@ def optimizer_state(
             slots[_SLOT_NAMES.get(name, name)] = dict(zip(paths, map(tensorflow_variable, value), strict=True))
             known.update(map(id, value))
     if lost := [variable.name for key, variable in state.items() if key not in known]:
-        raise unsupported(optimizer, f"keeps {short(', '.join(lost))} in no attribute that has one for each weight")
+        problem = f"keeps {short(', '.join(lost))} in no attribute that has one for each weight"
+        raise RunError(f"Keras' {type(optimizer).__name__} {problem}", "install a Keras that memattn's setup.py allows")
     return slots, single
 
 
@@ -170,7 +170,7 @@ def tensorflow_variable(variable) -> tf.Variable:
 def restore(checkpoint: Checkpoint, folder: str) -> str | None:
     """Restores the newest readable checkpoint of a folder and returns its path; None if the folder has none.
 
-    Skips unreadable checkpoints with a warning. Raises RunError if none of those listed can be read.
+    Skips unreadable checkpoints with a warning. Raises RunError if none of them can be read.
     """
     return next(_readable(checkpoint, folder), None)
 
@@ -206,7 +206,7 @@ def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
         try:
             checkpoint.read(path)
         except Exception as error:  # TensorFlow raises errors of any type, such as IndexError for a truncated file
-            time.sleep(_REPLACING_TIME)
+            time.sleep(_REMOVING_TIME)
             if path in listed(folder):  # otherwise training has replaced it
                 damaged = True
                 warnings.warn(f"{path}: checkpoint skipped: {reason(error)}", stacklevel=2)
@@ -220,23 +220,13 @@ def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
 def listed(folder: str) -> list[str]:
     """Returns the paths of the checkpoints in a folder, newest first.
 
-    Raises RunError if their list is damaged, ConfigError for a folder that TensorFlow takes for a pattern.
+    TensorFlow writes a checkpoint's index last, so that each of them is complete. Raises ConfigError for a folder that
+    TensorFlow takes for a pattern.
     """
     check_path(folder)
-    listing = os.path.join(folder, _LISTING)
-    if not os.path.exists(listing):
-        indices = glob.glob(os.path.join(folder, "*.index"))
-        paths = _newest_first(path.removesuffix(".index") for path in indices)
-        if paths:
-            warnings.warn(f"{listing}: missing; using the checkpoints in its folder by name", stacklevel=3)
-        return paths
-    for pause in (0, _REPLACING_TIME):  # TensorFlow fails if training replaces the list between reading size and bytes
-        time.sleep(pause)
-        with contextlib.suppress(ValueError):
-            state = tf.train.get_checkpoint_state(folder)
-            if state and (paths := _newest_first(state.all_model_checkpoint_paths)):
-                return paths
-    raise RunError(f"{listing}: damaged; remove it to use the checkpoints in its folder by name")
+    names = [name.removesuffix(".index") for name in glob.glob("*.index", root_dir=folder)]
+    steps = [name for name in names if re.fullmatch(f"{_PREFIX}[0-9]+", name)]
+    return [os.path.join(folder, name) for name in sorted(steps, key=step_of, reverse=True)]
 
 
 def stored_state(folder: str, name: str) -> bytes | None:
@@ -254,9 +244,3 @@ def stored_state(folder: str, name: str) -> bytes | None:
 def step_of(path: str) -> int:
     """Returns the step of a checkpoint that training wrote."""
     return int(os.path.basename(path).removeprefix(_PREFIX))
-
-
-def _newest_first(paths: Iterable[str]) -> list[str]:
-    """Returns the paths whose names training gives to checkpoints, newest first."""
-    named = {path for path in paths if re.fullmatch(f"{_PREFIX}[0-9]+", os.path.basename(path))}
-    return sorted(named, key=step_of, reverse=True)

@@ -1,46 +1,54 @@
-"""Loads trained models with their vocabulary and tokenizer, for the commands that decode."""
+"""Trained models that decode together, and what decoding needs beside them."""
 
 import dataclasses
+import functools
 import os
-from typing import Any
+from collections.abc import Sequence
 
 from memattn.config import Config
 from memattn.data import lexicon
-from memattn.data import tokenizer as tokenizers
 from memattn.data.lexicon import Lexicon
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
-from memattn.errors import ConfigError, RunError
+from memattn.errors import ConfigError
 from memattn.models.ensemble import Ensemble
 from memattn.models.interface import DecodingModel, Model
 from memattn.models.seq2seq import Seq2Seq
-from memattn.runs import building, checkpoints, run_folder
-from memattn.runs.checkpoints import Checkpoint
+from memattn.runs.run import MEMORY_LINE, Run
 
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """A trained model, or an ensemble.
+    """One trained model, or several that form an ensemble.
 
     Attributes:
-      model: the model with trained weights, or the `Ensemble` of several.
-      models: the single models.
-      config: config of the first run, with overrides.
-      vocabulary: vocabulary of source and target.
-      tokenizer: turns text into tokens and back.
+      runs: the run of each model.
+      models: the models with trained weights.
       checkpoints: paths of the checkpoints that the weights are from.
-      source_facts: facts about the sources on which the model depends; see `Sources.facts`.
+      config: config of the first run, with overrides.
       lexicon: the content of `decoding.lexicon`; None if a hypothesis may have any token.
     """
 
-    model: DecodingModel
+    runs: list[Run]
     models: list[Model]
-    config: Config
-    vocabulary: Vocabulary
-    tokenizer: Tokenizer
     checkpoints: list[str]
-    source_facts: dict[str, Any]
+    config: Config
     lexicon: Lexicon | None = None
+
+    @functools.cached_property
+    def model(self) -> DecodingModel:
+        """The model, or the `Ensemble` of several."""
+        return self.models[0] if len(self.models) == 1 else Ensemble(self.models)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Vocabulary of source and target."""
+        return self.runs[0].vocabulary
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Tokenizer of the training data."""
+        return self.runs[0].tokenizer
 
     @property
     def max_source_length(self) -> int:
@@ -54,77 +62,55 @@ class Trained:
             problem = f"needs sources of text, and the run's data.source is {self.config.data.source}"
             raise ConfigError(f"{what}: {problem}; memattn-eval --split decodes a split of a prepared corpus")
 
-    def reads_as(self, vocabulary: Vocabulary, tokenizer: Tokenizer) -> bool:
-        """Returns whether text becomes the same ids with another vocabulary and tokenizer."""
-        return (self.vocabulary.tokens, self.tokenizer.files()) == (vocabulary.tokens, tokenizer.files())
 
-
-def load(run_dirs: list[str], overrides: list[str], average: int | None) -> Trained:
+def load(run_dirs: Sequence[str], overrides: Sequence[str] = (), average: int | None = None) -> Trained:
     """Loads the models of run folders, with their best weights or the average of the last `average` checkpoints.
 
     `overrides` may change `data.folder` and `decoding.*`. Raises ConfigError, DataError, RunError, OSError.
     """
-    runs = [_load(run_dir, overrides, average) for run_dir in run_dirs]
-    first = dataclasses.replace(runs[0], lexicon=_lexicon(runs[0]))
-    for run_dir, run in zip(run_dirs, runs, strict=True):
-        _check_members(run_dirs[0], first, run_dir, run)
-    if len(runs) == 1:
-        return first
-    models = [run.models[0] for run in runs]
-    paths = [path for run in runs for path in run.checkpoints]
-    return dataclasses.replace(first, model=Ensemble(models), models=models, checkpoints=paths)
+    runs = list(map(Run, run_dirs))
+    run_configs = [run.config_with(overrides) for run in runs]
+    models, paths = [], []
+    for run, config in zip(runs, run_configs, strict=True):
+        if config.decoding.memory_ratio == "estimate" and not run.metadata.get(MEMORY_LINE):
+            raise ConfigError(
+                "decoding.memory_ratio: no estimate, as the run has no record of the lengths of its training pairs; "
+                "give a number such as 1.2, or null to search all lengths"
+            )
+        model, checkpoints = run.model(average, config.decoding.precision)
+        models.append(model)
+        paths += checkpoints
+        if run is not runs[0]:
+            _check_member(run, model, runs[0], models[0])
+    return Trained(runs, models, paths, run_configs[0], _lexicon(run_configs[0], runs[0].vocabulary))
 
 
-def _check_members(first_dir: str, first: Trained, run_dir: str, run: Trained) -> None:
-    """Raises ConfigError if two runs cannot be members of one ensemble."""
+def _check_member(run: Run, model: Model, first: Run, first_model: Model) -> None:
+    """Raises ConfigError if a run and the first cannot be members of one ensemble."""
+    kind, first_kind = run.config.model.kind, first.config.model.kind
     if not first.reads_as(run.vocabulary, run.tokenizer):
-        raise ConfigError(
-            f"{run_dir}: its vocabulary or BPE differs from that of {first_dir}; an ensemble needs the same"
-        )
-    if run.source_facts != first.source_facts:
-        raise ConfigError(f"{run_dir}: it reads other sources than {first_dir}; an ensemble needs the same")
-    first_kind, kind = first.config.model.kind, run.config.model.kind
-    if kind != first_kind:
-        raise ConfigError(
-            f"{run_dir}: its model.kind is {kind}, that of {first_dir} {first_kind}; an ensemble needs the same"
-        )
-    if _reduction(run) != _reduction(first):
-        raise ConfigError(f"{run_dir}: its model.encoder_reduce is not that of {first_dir}; an ensemble needs the same")
+        problem = f"its vocabulary or BPE differs from that of {first.folder}"
+    elif run.source_metadata != first.source_metadata:
+        problem = f"it reads other sources than {first.folder}"
+    elif kind != first_kind:
+        problem = f"its model.kind is {kind}, that of {first.folder} {first_kind}"
+    elif _reduction(model) != _reduction(first_model):
+        problem = f"its model.encoder_reduce is not that of {first.folder}"
+    else:
+        return
+    raise ConfigError(f"{run.folder}: {problem}; an ensemble needs the same")
 
 
-def _reduction(run: Trained) -> int:
+def _reduction(model: Model) -> int:
     """Returns the number of source positions that a state stands for."""
-    model = run.models[0]
     return model.encoder.reduction if isinstance(model, Seq2Seq) else 1
 
 
-def _lexicon(trained: Trained) -> Lexicon | None:
-    decoding = trained.config.decoding
-    if decoding.lexicon is None:
-        return None
-    if not os.path.isfile(decoding.lexicon):
-        raise ConfigError(f"decoding.lexicon: no file {decoding.lexicon}; `memattn-prepare lexicon` writes one")
-    return lexicon.read(decoding.lexicon, trained.vocabulary, decoding.lexicon_size)
-
-
-def _load(run_dir: str, overrides: list[str], average: int | None) -> Trained:
-    config = run_folder.load_config(run_dir, overrides)
-    model, vocabulary = building.load_model(run_dir, config, config.decoding.precision)
-    if average:
-        paths = checkpoints.restore_average(model, os.path.join(run_dir, run_folder.CHECKPOINTS), average)
-    else:
-        paths = [_restore_best(model, run_dir, config)]
-    facts = run_folder.source_facts(run_dir)
-    return Trained(model, [model], config, vocabulary, tokenizers.read(run_dir), paths, facts)
-
-
-def _restore_best(model: Model, run_dir: str, config: Config) -> str:
-    """Restores the best checkpoint of a run folder; returns its path. Raises RunError if there is none."""
-    try:
-        path = checkpoints.restore(Checkpoint(model), os.path.join(run_dir, run_folder.BEST))
-    except RunError as error:
-        raise RunError(str(error), f"--average 1 tries the last checkpoint in {run_folder.CHECKPOINTS}/") from error
+def _lexicon(config: Config, vocabulary: Vocabulary) -> Lexicon | None:
+    """Returns the content of `decoding.lexicon`, if there is one. Raises ConfigError, DataError."""
+    path = config.decoding.lexicon
     if path is None:
-        every = config.training.validate_every
-        raise RunError(f"{run_dir}: no best checkpoint yet; training writes one every {every:,} steps, as it validates")
-    return path
+        return None
+    if not os.path.isfile(path):
+        raise ConfigError(f"decoding.lexicon: no file {path}; `memattn-prepare lexicon` writes one")
+    return lexicon.read(path, vocabulary, config.decoding.lexicon_size)

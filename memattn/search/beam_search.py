@@ -5,13 +5,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from memattn.search.repeated_ngrams import (
-    check_size,
-    empty_history,
-    extend_history,
-    forbid_tokens,
-    repeating_tokens,
-)
+from memattn.search.repeated_ngrams import extend_history, forbid_tokens, repeating_tokens
 
 _LARGE_VOCABULARY = 1_000  # from this size on, taking the best tokens of each hypothesis first is faster
 
@@ -21,8 +15,8 @@ class Hypotheses(NamedTuple):
 
     Attributes:
       tokens: [B, n, L], `end` from each hypothesis' length on.
-      lengths: [B, n], tokens without the end of sentence; 0 for places without a hypothesis.
-      scores: [B, n], log-probability over length penalty, plus coverage penalty; -inf for places without a hypothesis.
+      lengths: [B, n], tokens without the end of sentence; 0 where there is no hypothesis.
+      scores: [B, n], log-probability over length penalty, plus coverage penalty; -inf where there is no hypothesis.
     """
 
     tokens: tf.Tensor
@@ -36,7 +30,7 @@ class _Beam(NamedTuple):
     Attributes:
       time: number of steps.
       tokens: [B, k], the last tokens.
-      log_probs: [B, k], summed over the tokens; -inf for places without a hypothesis.
+      log_probs: [B, k], summed over the tokens; -inf where there is no hypothesis.
       lengths: [B, k], tokens without the end of sentence.
       finished: [B, k], whether a hypothesis ended or reached its maximum length.
       decided: [B], whether a source's n best hypotheses are final.
@@ -44,7 +38,7 @@ class _Beam(NamedTuple):
       state: next state of the step function, tensors [B, k, ...].
       history: see `repeated_ngrams`; () if n-grams may be repeated.
       all_tokens: array of the tokens [B, k] of each step.
-      all_parents: array of the places [B, k] on the previous beam that the hypotheses of each step extend.
+      all_parents: array of the ranks [B, k] on the previous beam of the hypotheses that each step extends.
     """
 
     time: tf.Tensor | int
@@ -100,7 +94,7 @@ def beam_search(
 ) -> Hypotheses:
     """Returns the n best hypotheses of each source.
 
-    As in google/seq2seq, a finished hypothesis keeps its place on the beam until k hypotheses are better. A hypothesis
+    As in google/seq2seq, a finished hypothesis stays on the beam until k hypotheses are better. A hypothesis
     that reaches its maximum length is kept without an end of sentence. A source's search stops once none of its
     unfinished hypotheses can enter the n best. A token whose logit is -inf is never chosen. A hypothesis is dropped if
     all logits are -inf, or one of them is NaN.
@@ -123,10 +117,12 @@ def beam_search(
 
     Raises ValueError for arguments out of their ranges.
     """
-    _check(beam_size, n_best, max_steps, {"length": length_penalty_weight, "coverage": coverage_penalty_weight})
-    check_size(no_repeat_ngram_size)
+    if not 1 <= n_best <= beam_size:
+        raise ValueError(f"n_best: must be at least 1 and at most beam_size = {beam_size}, not {n_best}")
+    if max_steps < 1 or min(length_penalty_weight, coverage_penalty_weight, no_repeat_ngram_size) < 0:
+        raise ValueError("max_steps must be at least 1; weights and no_repeat_ngram_size must not be negative")
     if (attended is None) != (covered is None) or (coverage_penalty_weight and attended is None):
-        raise ValueError("coverage_penalty_weight: needs attended and covered, which go together")
+        raise ValueError("coverage_penalty_weight: needs attended and covered, which need each other")
     max_lengths = tf.minimum(tf.cast(tf.convert_to_tensor(max_lengths), tf.int32), max_steps)
     largest_penalty = length_penalty(max_lengths, length_penalty_weight)[:, None]
 
@@ -181,17 +177,6 @@ def beam_search(
     return Hypotheses(tf.transpose(tokens, [1, 2, 0]), lengths, scores)
 
 
-def _check(beam_size: int, n_best: int, max_steps: int, penalties: dict[str, float]) -> None:
-    """Raises ValueError for numbers out of their ranges."""
-    if not 1 <= n_best <= beam_size:
-        raise ValueError(f"n_best: must be at least 1 and at most beam_size = {beam_size}, not {n_best}")
-    if max_steps < 1:
-        raise ValueError(f"max_steps: must be at least 1, not {max_steps}")
-    for name, weight in penalties.items():
-        if weight < 0:
-            raise ValueError(f"{name}_penalty_weight: must not be negative, not {weight}")
-
-
 def _first_beam(
     state: Any,
     beam_size: int,
@@ -201,7 +186,7 @@ def _first_beam(
     covered: tf.Tensor | None,
     has_history: bool,
 ) -> _Beam:
-    """Returns the beam before the first step: a single hypothesis of each source, at the first place."""
+    """Returns the beam before the first step: a single hypothesis of each source, which is the first."""
     batch, static_shape = tf.shape(max_lengths)[0], [max_lengths.shape[0], beam_size]
     covered = tf.zeros([batch, 0]) if covered is None else tf.cast(tf.convert_to_tensor(covered), tf.float32)
     zeros = tf.zeros([batch, beam_size], tf.int32)
@@ -219,14 +204,14 @@ def _first_beam(
         decided=max_lengths <= 0,
         covered=tf.tile(covered[:, None], [1, beam_size, 1]),
         state=state,
-        history=empty_history(batch, beam_size, max_steps) if has_history else (),
+        history=tf.fill([batch, beam_size, max_steps], -1) if has_history else (),
         all_tokens=array(),
         all_parents=array(),
     )
 
 
 def _only_first(size: int) -> tf.Tensor:
-    """Returns log-probabilities [size] of 0 at the first place and -inf at all others."""
+    """Returns log-probabilities [size] of 0 for the first rank and -inf for all others."""
     return tf.where(tf.range(size) == 0, 0.0, -float("inf"))
 
 
@@ -261,7 +246,7 @@ def _continuations(beam: _Beam, tokens: tf.Tensor, log_probs: tf.Tensor, end: in
 def _best(
     continuations: _Continuations, scores: tf.Tensor, beam_size: int
 ) -> tuple[tf.Tensor, tf.Tensor, _Continuations]:
-    """Returns the k best scores [B, k], the places [B, k] of their hypotheses on the beam, and the continuations."""
+    """Returns the k best scores [B, k], the ranks [B, k] of their hypotheses on the beam, and the continuations."""
     batch, number = tf.shape(scores)[0], scores.shape[2]
     flat = [batch, beam_size * number]
     scores, best = tf.math.top_k(tf.reshape(scores, flat), beam_size)
@@ -286,14 +271,14 @@ def _backtrack(tokens: tf.Tensor, parents: tf.Tensor, steps: tf.Tensor, n_best: 
     `tokens` and `parents` are [L, B, k]. What the search did not reach, from `steps` on, is left unset.
     """
     max_steps = tokens.shape[0]
-    places = tf.tile(tf.range(n_best)[None], [tf.shape(tokens)[1], 1])
-    paths = tf.TensorArray(tf.int32, max_steps, element_shape=[tokens.shape[1], n_best]).write(0, places)
+    ranks = tf.tile(tf.range(n_best)[None], [tf.shape(tokens)[1], 1])
+    paths = tf.TensorArray(tf.int32, max_steps, element_shape=[tokens.shape[1], n_best]).write(0, ranks)
 
-    def back(time, places, paths):
-        paths = paths.write(time, tf.gather(tokens[time], places, batch_dims=1))
-        return time - 1, tf.gather(parents[time], places, batch_dims=1), paths
+    def back(time, ranks, paths):
+        paths = paths.write(time, tf.gather(tokens[time], ranks, batch_dims=1))
+        return time - 1, tf.gather(parents[time], ranks, batch_dims=1), paths
 
     _, _, paths = tf.while_loop(
-        lambda time, *_: time >= 0, back, (steps - 1, places, paths), maximum_iterations=max_steps
+        lambda time, *_: time >= 0, back, (steps - 1, ranks, paths), maximum_iterations=max_steps
     )
     return paths.stack()

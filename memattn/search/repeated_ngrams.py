@@ -3,20 +3,7 @@
 A history holds the tokens of k hypotheses of each of B sources, [B, k, L]; -1 where there is no token yet.
 """
 
-import numbers
-
 import tensorflow as tf
-
-
-def check_size(size: int) -> None:
-    """Raises ValueError for a `no_repeat_ngram_size` out of its range."""
-    if not isinstance(size, numbers.Integral) or isinstance(size, bool) or size < 0:
-        raise ValueError(f"no_repeat_ngram_size: must be an int of at least 0, not {size!r}")
-
-
-def empty_history(batch: tf.Tensor, queries: int, steps: int) -> tf.Tensor:
-    """Returns the history of hypotheses before the first step."""
-    return tf.fill([batch, queries, steps], -1)
 
 
 def extend_history(history: tf.Tensor, tokens: tf.Tensor, time: tf.Tensor) -> tf.Tensor:
@@ -32,9 +19,9 @@ def repeating_tokens(history: tf.Tensor, time: tf.Tensor, size: int) -> tuple[tf
     windows = tf.maximum(tf.shape(history)[2] - size + 1, 0)  # W
     last_of_window = history[:, :, size - 1 :]
     repeats = last_of_window >= 0
-    for place in range(size - 1):
-        token = tf.gather(history, tf.maximum(time - size + 1 + place, 0), axis=2)  # [B, k]
-        repeats &= history[:, :, place : place + windows] == token[:, :, None]
+    for position in range(size - 1):
+        token = tf.gather(history, tf.maximum(time - size + 1 + position, 0), axis=2)  # [B, k]
+        repeats &= history[:, :, position : position + windows] == token[:, :, None]
     return last_of_window, repeats & (time >= size)
 
 
@@ -43,9 +30,9 @@ def forbid_tokens(values: tf.Tensor, tokens: tf.Tensor, repeats: tf.Tensor) -> t
     shape = tf.shape(values)
     rows = shape[0] * shape[1]
     tokens, repeats = (tf.reshape(x, tf.concat([[rows], tf.shape(x)[2:]], 0)) for x in (tokens, repeats))  # [B k, W]
-    places = tf.stack(
+    positions = tf.stack(
         [tf.broadcast_to(tf.range(rows)[:, None], tf.shape(tokens)), tf.maximum(tokens, 0)], -1
     )  # [B k, W, 2]
     addends = tf.where(repeats, tf.constant(-float("inf"), values.dtype), tf.zeros([], values.dtype))
-    changed = tf.tensor_scatter_nd_add(tf.reshape(values, [-1, shape[2]]), places, addends)
+    changed = tf.tensor_scatter_nd_add(tf.reshape(values, [-1, shape[2]]), positions, addends)
     return tf.ensure_shape(tf.reshape(changed, shape), values.shape)

@@ -1,19 +1,12 @@
 """Sampling from any step function, in the graph."""
 
-import numbers
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from memattn.search.beam_search import Hypotheses, length_penalty
-from memattn.search.repeated_ngrams import (
-    check_size,
-    empty_history,
-    extend_history,
-    forbid_tokens,
-    repeating_tokens,
-)
+from memattn.search.repeated_ngrams import extend_history, forbid_tokens, repeating_tokens
 
 
 class _Samples(NamedTuple):
@@ -67,18 +60,17 @@ def sample(
       start, end: ids of the first input and of the end of sentence.
       temperature: logits are divided by it; at least 1e-6.
       top_k: draw from the k most probable tokens; None: from all.
-      top_p: draw from the most probable tokens that together have this probability (Holtzman et al., 2020); None: from
+      top_p: draw from the most probable tokens whose sum has this probability (Holtzman et al., 2020); None: from
         all.
       length_penalty_weight: a of `length_penalty`.
       no_repeat_ngram_size: length of the n-grams that a hypothesis never has twice; 0: it may repeat any.
 
-    Raises ValueError for arguments out of their ranges, and for uniforms of another shape.
+    Raises ValueError for arguments out of their ranges.
     """
-    _check(temperature, top_k, top_p)
-    check_size(no_repeat_ngram_size)
+    if temperature < 1e-6 or (top_k is not None and top_k < 1) or not 0 < (1.0 if top_p is None else top_p) <= 1:
+        problem = "temperature must be at least 1e-6, top_k at least 1, top_p above 0 and at most 1"
+        raise ValueError(f"{problem}, not {temperature}, {top_k} and {top_p}")
     uniforms = tf.convert_to_tensor(uniforms)
-    if len(uniforms.shape) != 3 or 0 in uniforms.shape[::2]:
-        raise ValueError(f"uniforms: must be [steps, B, n], neither steps nor n 0, not of shape {uniforms.shape}")
     steps, n = tf.shape(uniforms)[0], uniforms.shape[2]
     max_lengths = tf.cast(tf.convert_to_tensor(max_lengths), tf.int32)
     batch = tf.shape(max_lengths)[0]
@@ -91,7 +83,7 @@ def sample(
         lengths=zeros,
         finished=tf.tile((max_lengths <= 0)[:, None], [1, n]),
         state=state,
-        history=empty_history(batch, n, steps) if no_repeat_ngram_size else (),
+        history=tf.fill([batch, n, steps], -1) if no_repeat_ngram_size else (),
         all_tokens=all_tokens.write(0, zeros),  # a graph cannot stack an array of which it has seen no element
     )
 
@@ -135,16 +127,6 @@ def sample(
     return Hypotheses(*(tf.gather(values, best_first, batch_dims=1) for values in (tokens, lengths, scores)))
 
 
-def _check(temperature: float, top_k: int | None, top_p: float | None) -> None:
-    """Raises ValueError for numbers out of their ranges."""
-    if not 1e-6 <= temperature < 1e30:
-        raise ValueError(f"temperature: must be at least 1e-6 and below 1e30, not {temperature}")
-    if top_k is not None and not (isinstance(top_k, numbers.Integral) and not isinstance(top_k, bool) and top_k >= 1):
-        raise ValueError(f"top_k: must be an int of at least 1, or None, not {top_k}")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"top_p: must be above 0 and at most 1, or None, not {top_p}")
-
-
 def draw(
     logits: tf.Tensor, uniforms: tf.Tensor, *, temperature: float, top_k: int | None, top_p: float | None
 ) -> tf.Tensor:
@@ -162,6 +144,6 @@ def draw(
     def count(condition):
         return tf.reduce_sum(tf.cast(condition, tf.int32), -1)
 
-    place = count(cumulative <= uniforms[:, :, None] * total)
-    place = tf.minimum(place, count(cumulative < total))  # a rounded product may reach the total
-    return place if ids is None else tf.gather(ids, place, batch_dims=2)
+    rank = count(cumulative <= uniforms[:, :, None] * total)
+    rank = tf.minimum(rank, count(cumulative < total))  # a rounded product may reach the total
+    return rank if ids is None else tf.gather(ids, rank, batch_dims=2)

@@ -14,15 +14,14 @@ import numpy as np
 import tensorflow as tf
 
 from memattn import xla
-from memattn.config import DecodingConfig
 from memattn.data.batches import decoding_batches
 from memattn.data.lexicon import Lexicon, Selection
 from memattn.data.sentences import Sources
 from memattn.data.vocabulary import BOS, EOS, Vocabulary
 from memattn.errors import ConfigError
 from memattn.models.interface import AligningModel, Alternative, DecodingModel, aligns
-from memattn.search.arithmetic_optimizer import WITHOUT_ARITHMETIC_OPTIMIZER
 from memattn.search.beam_search import Hypotheses, beam_search
+from memattn.search.config import DecodingConfig
 from memattn.search.sampling import sample
 
 BATCHES_AT_ONCE = 2  # each uses the cores that small operations of the other leave idle
@@ -52,6 +51,12 @@ class Searcher:
     exception is a CPU that decodes a single sentence: starting the kernels would take most of the time. Without XLA,
     TensorFlow's arithmetic optimizer is off while a search runs.
 
+    Attributes:
+      config: the config of the search.
+      jit_compile: whether XLA compiles the search.
+      has_alignments: whether the model weighs source positions, so that `align` can be called.
+      token_table: see `DecodingModel.token_table`.
+
     Raises ConfigError for a coverage penalty without attention.
     """
 
@@ -59,8 +64,9 @@ class Searcher:
         if config.coverage_penalty and not aligns(model):
             raise ConfigError("decoding.coverage_penalty: needs a model with attention")
         self.config, self._model, self._lexicon = config, model, lexicon
+        self.has_alignments = model.has_alignments
         self.jit_compile = jit = xla.jit_compile(config.jit_compile, model.compute_dtype)
-        self._graph_options = contextlib.nullcontext() if jit else WITHOUT_ARITHMETIC_OPTIMIZER
+        self._graph_options = contextlib.nullcontext if jit else xla.without_arithmetic_optimizer
         self._search = tf.function(self._search_batch, autograph=False, jit_compile=jit)
         self._encode = tf.function(model.encode, autograph=False)
         compiles = jit and not xla.uses_cudnn()
@@ -72,13 +78,8 @@ class Searcher:
 
     def renew(self) -> None:
         """Repeats the work that depends on the weights alone; must be called when they have changed."""
-        with self._graph_options:
+        with self._graph_options():
             self.token_table = self._make_token_table()
-
-    @property
-    def has_alignments(self) -> bool:
-        """Whether the model weighs source positions, so that `align` can be called."""
-        return self._model.has_alignments
 
     def __call__(self, source: np.ndarray, numbers: Sequence[int] | np.ndarray | None = None) -> Hypotheses:
         """Returns the n best hypotheses of a padded batch of sources, as NumPy arrays.
@@ -91,7 +92,7 @@ class Searcher:
         if self.config.sample:
             numbers = range(len(source)) if numbers is None else numbers
             uniforms = tf.constant(self._uniforms(self.config.sample.seed, numbers, *source.shape[:2]))
-        with self._graph_options:
+        with self._graph_options():
             hypotheses = self.search(tf.constant(source), self.token_table, selection, uniforms)
             return Hypotheses(*(tensor.numpy() for tensor in hypotheses))
 
@@ -102,7 +103,7 @@ class Searcher:
 
         Args:
           source: a padded batch of sources.
-          token_table: see `DecodingModel.token_table`; an attribute of this searcher holds it.
+          token_table: the attribute of this name, or what stands for it in an export.
           selection: what the lexicon returned for the sources; None: all tokens may be chosen.
           uniforms: random numbers [steps, B, n] to sample with.
         """
@@ -117,7 +118,7 @@ class Searcher:
 
     def align(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         """Returns weights of source positions [B, T, S] at each step of target ids [B, T], for a batch of sources."""
-        with self._graph_options:
+        with self._graph_options():
             return self._align(tf.constant(source), tf.constant(target, tf.int32)).numpy()
 
     def traced_by(self, source: np.ndarray) -> tuple:
@@ -287,6 +288,6 @@ def best_alternative(results: list[Hypotheses], max_lengths: list[tf.Tensor]) ->
 
 def translation(hypotheses: Hypotheses, row: int, vocabulary: Vocabulary) -> Translation:
     """Returns the hypotheses of the source in row `row` of a batch, as tokens."""
-    places = [k for k in range(hypotheses.scores.shape[1]) if np.isfinite(hypotheses.scores[row, k])]
-    tokens = [vocabulary.decode(hypotheses.tokens[row, k, : hypotheses.lengths[row, k]]) for k in places]
-    return Translation(tokens, [float(hypotheses.scores[row, k]) for k in places])
+    ranks = [k for k in range(hypotheses.scores.shape[1]) if np.isfinite(hypotheses.scores[row, k])]
+    tokens = [vocabulary.decode(hypotheses.tokens[row, k, : hypotheses.lengths[row, k]]) for k in ranks]
+    return Translation(tokens, [float(hypotheses.scores[row, k]) for k in ranks])

@@ -1,29 +1,25 @@
 """Word alignments, from the attention weights of a translation."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 
 class Part(NamedTuple):
-    """A piece of a source line with its translation.
+    """A piece of a source line with a translation.
 
     Attributes:
       source: tokens [S] of the piece.
       target: tokens [T] of its translation.
       weights: attention weights [T, S] of the source tokens for each target token; empty where none are needed.
+      score: score of the translation.
     """
 
     source: list[str]
     target: list[str]
     weights: np.ndarray
-
-
-def as_json(part: Part) -> dict[str, Any]:
-    """Returns a part as a mapping that JSON can hold."""
-    weights = [[round(float(weight), 4) for weight in row] for row in part.weights]
-    return {"source": part.source, "target": part.target, "weights": weights}
+    score: float = 0.0
 
 
 def word_alignment(parts: list[Part], word_numbers: Callable[[list[str]], list[int]]) -> str:
@@ -39,7 +35,7 @@ def word_alignment(parts: list[Part], word_numbers: Callable[[list[str]], list[i
     source_words = np.array(word_numbers([token for part in parts for token in part.source]), np.int64)
     pairs: list[str] = []
     start = 0
-    for source, target, weights in parts:
+    for source, target, weights, _ in parts:
         here = source_words[start : start + len(source)]
         start += len(source)
         if source and target:

@@ -15,9 +15,6 @@ class PairScorer:
 
     A pair is scored as it is, however long it is, unless `decoding.long_lines` refuses it.
 
-    Args:
-      trained: a trained model.
-
     Attributes:
       batch_size: number of pairs that are scored at a time.
 
@@ -26,10 +23,7 @@ class PairScorer:
 
     def __init__(self, trained: Trained):
         trained.check_reads_text("memattn-translate --score")
-        self._tokenizer, self._vocabulary = trained.tokenizer, trained.vocabulary
-        self._scorer = Scorer(trained.model)
-        self._most_tokens = trained.max_source_length
-        self._refuses_long = trained.config.decoding.long_lines == "refuse"
+        self._trained, self._scorer = trained, Scorer(trained.model)
         self.batch_size = trained.config.decoding.batch_size
 
     def __call__(self, lines: list[str], first: int) -> Iterator[str]:
@@ -39,25 +33,29 @@ class PairScorer:
         scores of the lines before it.
         """
         pairs, error = [], None
-        for number, line in enumerate(lines, first):
-            texts = line.split("\t")
-            if len(texts) != 2:
-                error = f"{STDIN}:{number}: expected a source, a tab and a target"
-                break
-            source, target = self._tokenizer.encode(texts[0], "source"), self._tokenizer.encode(texts[1], "target")
-            longer = max(source, target, key=len)
-            if len(longer) > self._most_tokens and self._refuses_long:
-                error = too_long(STDIN, number, longer, self._most_tokens)
-                break
-            pairs.append((self._vocabulary.encode(source), self._vocabulary.encode(target)))
-        yield from in_order(self._score(pairs), len(pairs))
+        try:
+            for number, line in enumerate(lines, first):
+                pairs.append(self._ids(line, number))
+        except DataError as problem:
+            error = problem
+        yield from in_order(self._scores(pairs), len(pairs))
         if error:
-            raise DataError(error)
+            raise error
 
-    def _score(self, pairs: list[tuple[list[int], list[int]]]) -> Iterator[tuple[int, str]]:
+    def _ids(self, line: str, number: int) -> list[list[int]]:
+        """Returns the ids of source and target of a line."""
+        texts, trained = line.split("\t"), self._trained
+        if len(texts) != 2:
+            raise DataError(f"{STDIN}:{number}: expected a source, a tab and a target")
+        pair = [trained.tokenizer.encode(texts[0], "source"), trained.tokenizer.encode(texts[1], "target")]
+        longer, most = max(pair, key=len), trained.max_source_length
+        if len(longer) > most and trained.config.decoding.long_lines == "refuse":
+            raise DataError(too_long(f"{STDIN}:{number}", longer, most))
+        return [trained.vocabulary.encode(tokens) for tokens in pair]
+
+    def _scores(self, pairs: list[list[list[int]]]) -> Iterator[tuple[int, str]]:
         """Yields indices and scores of pairs of ids, batch by batch."""
-        sources = Sentences.from_ids([source for source, _ in pairs])
-        targets = Sentences.from_ids([target for _, target in pairs])
+        sources, targets = (Sentences.from_ids([pair[i] for pair in pairs]) for i in range(2))
         for members, source, target in streaming_batches(sources, targets, batch_size=self.batch_size):
             scores = self._scorer(source, target)[: len(members)]
             yield from zip(members, (f"{score:.6f}" for score in scores), strict=True)

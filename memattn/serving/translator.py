@@ -3,36 +3,37 @@
 import dataclasses
 import json
 import math
+import os
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from memattn.config import check_overrides
-from memattn.config.schema import listed
 from memattn.data.batches import streaming_batches
+from memattn.data.bpe import SEPARATOR
 from memattn.data.sentences import Sentences
-from memattn.data.tokenizer import Tokenizer
-from memattn.data.vocabulary import UNK, Vocabulary
-from memattn.errors import ConfigError, DataError
+from memattn.data.vocabulary import UNK
+from memattn.errors import ConfigError, DataError, abbreviated
+from memattn.options import listed
 from memattn.runs.trained import Trained
 from memattn.runs.trained import load as load_trained
-from memattn.search import long_lines
-from memattn.search.searcher import Searcher, Translation, translation
-from memattn.serving.attention_output import Part, as_json, word_alignment
+from memattn.search.searcher import Searcher, translation
+from memattn.serving.attention_output import Part, word_alignment
 from memattn.serving.streaming import STDIN, in_order, too_long
+
+WITHOUT_XLA = "decoding.jit_compile=false"  # compiling takes longer than a few translations
+_SENTENCE_ENDS = tuple(".!?…。！？؟।")
+_SENTENCE_ENDS_WITHIN_WORDS = tuple("。！？")  # in scripts without blanks between words
 
 
 class Translator:
     """Turns lines of text into lines of output.
 
     Args:
-      searcher: searches with the model.
-      tokenizer: tokenizer of the model.
-      vocabulary: vocabulary of the model.
-      max_source_length: most tokens of a line; `decoding.long_lines` of the searcher's config says what happens to a
-        longer line.
+      trained: a trained model. `decoding.long_lines` says what happens to a line that is too long for it.
+      n_best: number of translations of each line; None: `decoding.n_best`.
       scores: whether to write the score before each translation.
       alignment: "hard" writes word alignments (source-target, numbered from 0) after each translation; "soft" writes
         JSON with the weights of all source tokens instead of the line; None writes neither.
@@ -40,33 +41,36 @@ class Translator:
     Attributes:
       batch_size: number of lines that are translated at a time.
 
-    Raises ConfigError for alignments of a model without attention.
+    Raises ConfigError for a model whose sources are no text, for more translations than the beam has, and for
+    alignments of a model without attention.
     """
 
     def __init__(
         self,
-        searcher: Searcher,
-        tokenizer: Tokenizer,
-        vocabulary: Vocabulary,
+        trained: Trained,
         *,
-        max_source_length: int,
+        n_best: int | None = None,
         scores: bool = False,
         alignment: Literal["hard", "soft"] | None = None,
     ):
-        if alignment and not searcher.has_alignments:
+        trained.check_reads_text("translation")
+        config = trained.config.decoding
+        if n_best and n_best > config.beam_size and not config.sample:
+            raise ConfigError(f"--nbest: {n_best} is more than decoding.beam_size = {config.beam_size}")
+        self._config = dataclasses.replace(config, n_best=n_best or config.n_best)
+        self._searcher = Searcher(trained.model, self._config, trained.lexicon)
+        if alignment and not self._searcher.has_alignments:
             raise ConfigError("--alignment: a model without attention has no alignments")
-        self._searcher, self._tokenizer, self._vocabulary = searcher, tokenizer, vocabulary
+        self._tokenizer, self._vocabulary = trained.tokenizer, trained.vocabulary
+        self._most_tokens = trained.max_source_length
         self._scores, self._alignment = scores, alignment
-        self._most_tokens, self._long_lines = max_source_length, searcher.config.long_lines
-        self._has_warned_of_unknown = self._has_warned_of_failure = False
-        self.batch_size = searcher.config.batch_size
+        self._warned: set[str] = set()  # kinds of warnings that are given once
+        self.batch_size = config.batch_size
 
     def translate(self, lines: list[str]) -> list[str]:
-        """Returns the best translation of each line. Raises DataError, also for anything but a list of strings."""
-        is_list = isinstance(lines, (list, tuple))
-        wrong = [line for line in lines if not isinstance(line, str)] if is_list else [lines]
-        if wrong:
-            raise DataError(f"lines: must be a list of strings, not {wrong[0]!r:.80} of type {type(wrong[0]).__name__}")
+        """Returns the best translation of each line. Raises DataError, also for a string in place of a list."""
+        if isinstance(lines, str):
+            raise DataError(f"lines: must be a list of strings, not the string {abbreviated(lines)}")
         return list(self(lines, 1, "lines"))
 
     def __call__(self, lines: list[str], first: int, name: str = STDIN) -> Iterator[str]:
@@ -81,124 +85,133 @@ class Translator:
           first: number of the first line.
           name: name of the input, for messages.
         """
-        tokens, error = [self._tokenizer.encode(line, "source") for line in lines], None
-        for place, line in enumerate(tokens):
-            if len(line) > self._most_tokens and self._long_lines == "refuse":
-                error = DataError(too_long(name, first + place, line, self._most_tokens))
-                tokens = tokens[:place]
-                break
-        pieces = [self._pieces(line, name, number) for number, line in enumerate(tokens, first)]
-        if not self._has_warned_of_unknown:
-            self._warn_of_unknown(pieces, first, name)
-        yield from self._output(pieces, first, name)
+        pieces, error = [], None
+        try:
+            for number, line in enumerate(lines, first):
+                pieces.append(self._pieces(self._tokenizer.encode(line, "source"), f"{name}:{number}"))
+        except DataError as problem:
+            error = problem
+        places = [(line, piece) for line, line_pieces in enumerate(pieces) for piece in range(len(line_pieces))]
+        results = self._search([pieces[line][piece] for line, piece in places], places, first)
+        ranked = in_order(results, len(places))
+        for number, line_pieces in enumerate(pieces, first):
+            # The i-th best translation of a line consists of the i-th best of each piece.
+            for parts in zip(*[next(ranked) for _ in line_pieces], strict=False):
+                if not math.isfinite(sum(part.score for part in parts)):
+                    what = "the model's outputs are not finite, so that the translation is empty or lacks a piece"
+                    self._warn_once("failure", f"{name}:{number}: {what}")
+                yield self._output_line(number, list(parts))
         if error:
             raise error
 
-    def _warn_of_unknown(self, pieces: list[list[list[str]]], first: int, name: str) -> None:
-        """Warns about the first line, given by its pieces, with tokens that the vocabulary lacks."""
-        ids = self._vocabulary.ids
-        for number, line_pieces in enumerate(pieces, first):
-            if unknown := [token for piece in line_pieces for token in piece if ids.get(token, UNK) == UNK]:
-                self._has_warned_of_unknown = True
-                what = f"{len(unknown):,} of {sum(map(len, line_pieces)):,} tokens are not in the vocabulary"
-                more = "(further lines like this are not named)"
-                warnings.warn(f"{name}:{number}: {what}: {listed(dict.fromkeys(unknown))} {more}", stacklevel=3)
-                return
-
-    def _pieces(self, tokens: list[str], name: str, number: int) -> list[list[str]]:
-        """Returns the pieces of a line that are translated one by one."""
+    def _pieces(self, tokens: list[str], place: str) -> list[list[str]]:
+        """Returns the pieces of a line that are translated one by one; `place` names the line in messages."""
+        if unknown := [token for token in tokens if self._vocabulary.ids.get(token, UNK) == UNK]:
+            what = f"{len(unknown):,} of {len(tokens):,} tokens are not in the vocabulary"
+            self._warn_once("unknown", f"{place}: {what}: {listed(dict.fromkeys(unknown))}")
         if len(tokens) <= self._most_tokens:
             return [tokens]
-        if self._long_lines == "cut":
+        problem = too_long(place, tokens, self._most_tokens)
+        if self._config.long_lines == "refuse":
+            raise DataError(problem)
+        if self._config.long_lines == "cut":
             pieces, action = [tokens[: self._most_tokens]], "the rest is dropped"
         else:
-            pieces = long_lines.pieces(tokens, self._tokenizer.word_numbers(tokens), self._most_tokens)
+            pieces = split(tokens, self._tokenizer.word_numbers(tokens), self._most_tokens)
             action = f"it is translated in {len(pieces):,} pieces"
-        warnings.warn(f"{too_long(name, number, tokens, self._most_tokens)}; {action}", stacklevel=2)
+        warnings.warn(f"{problem}; {action}", stacklevel=2)
         return pieces
 
-    def _output(self, pieces: list[list[list[str]]], first: int, name: str) -> Iterator[str]:
-        """Yields the output lines for the pieces of each line."""
-        places = [(line, piece) for line, parts in enumerate(pieces) for piece in range(len(parts))]
-        results = self._search([pieces[line][piece] for line, piece in places], places, first)
-        hypotheses = in_order(results, len(places))
-        for number, line_pieces in enumerate(pieces, first):
-            ranked_by_piece = [next(hypotheses) for _ in line_pieces]
-            # The i-th best translation of a line consists of the i-th best of each piece.
-            for translated in zip(*ranked_by_piece, strict=False):
-                parts, scores = zip(*translated, strict=True)
-                if not math.isfinite(sum(scores)) and not self._has_warned_of_failure:
-                    self._has_warned_of_failure = True
-                    what = "the model's outputs are not finite, so that the translation is empty or lacks a piece"
-                    warnings.warn(f"{name}:{number}: {what} (further lines like this are not named)", stacklevel=3)
-                yield self._output_line(number, list(parts), sum(scores))
+    def _warn_once(self, kind: str, message: str) -> None:
+        """Gives the first warning of its kind."""
+        if kind not in self._warned:
+            self._warned.add(kind)
+            warnings.warn(f"{message} (further lines like this are not named)", stacklevel=3)
 
     def _search(
         self, sources: list[list[str]], places: list[tuple[int, int]], first: int
-    ) -> Iterator[tuple[int, list[tuple[Part, float]]]]:
-        """Yields, for each source, its index and its ranked hypotheses with their scores; short sources come first.
+    ) -> Iterator[tuple[int, list[Part]]]:
+        """Yields, for each source, its index and its ranked translations; short sources come first.
 
-        Every source has at least one hypothesis; that of an empty source is empty. Samples depend on a source's line
+        Every source has at least one translation; that of an empty source is empty. Samples depend on a source's line
         and piece (`places`).
         """
         sentences = Sentences.from_ids([self._vocabulary.encode(source) for source in sources])
         numbers = np.array([first + line + (piece << 32) for line, piece in places], np.int64)
         for members, ids in streaming_batches(sentences, batch_size=self.batch_size):
             hypotheses = self._searcher(ids, numbers[members])
-            results: list[tuple[int, list[str], float]] = []
+            ranked = {}
             for row, index in enumerate(members):
-                best = translation(hypotheses, row, self._vocabulary) if sources[index] else Translation([[]], [0.0])
-                ranked = list(zip(best.hypotheses, best.scores, strict=True)) or [([], -math.inf)]
-                results += [(index, target, score) for target, score in ranked]
-            weights = self._weights([(sources[index], target) for index, target, _ in results])
-            parts: dict[int, list[tuple[Part, float]]] = {index: [] for index in members}
-            for (index, target, score), matrix in zip(results, weights, strict=True):
-                parts[index].append((Part(sources[index], target, matrix), score))
-            yield from parts.items()
+                best, nothing = translation(hypotheses, row, self._vocabulary), np.zeros([0, 0])
+                pairs = list(zip(best.hypotheses, best.scores, strict=True)) or [([], -math.inf)]
+                if not sources[index]:
+                    pairs = [([], 0.0)]
+                ranked[index] = [Part(sources[index], target, nothing, score) for target, score in pairs]
+            yield from self._with_weights(ranked).items() if self._alignment else ranked.items()
 
-    def _weights(self, pairs: list[tuple[list[str], list[str]]]) -> list[np.ndarray]:
-        """Returns attention weights [T, S] of pairs, without the ends of sentence; empty ones where none are needed."""
-        if not self._alignment:
-            return [np.zeros([0, 0])] * len(pairs)
-        weights = [np.zeros([len(target), len(source)]) for source, target in pairs]
-        encode = self._vocabulary.encode
-        sources = Sentences.from_ids([encode(source) for source, _ in pairs])
-        targets = Sentences.from_ids([encode(target) for _, target in pairs])
+    def _with_weights(self, ranked: dict[int, list[Part]]) -> dict[int, list[Part]]:
+        """Adds the attention weights [T, S], without the ends of sentence, to translations."""
+        places = [(index, rank) for index, parts in ranked.items() for rank in range(len(parts))]
+        parts = [ranked[index][rank] for index, rank in places]
+        sources = Sentences.from_ids([self._vocabulary.encode(part.source) for part in parts])
+        targets = Sentences.from_ids([self._vocabulary.encode(part.target) for part in parts])
         for members, source, target in streaming_batches(sources, targets, batch_size=self.batch_size):
-            for index, matrix in zip(members, self._searcher.align(source, target), strict=False):
-                weights[index] = matrix[: weights[index].shape[0], : weights[index].shape[1]]
-        return weights
+            for member, matrix in zip(members, self._searcher.align(source, target), strict=False):
+                (index, rank), part = places[member], parts[member]
+                weights = matrix[: len(part.target), : len(part.source)]
+                ranked[index][rank] = part._replace(weights=weights)
+        return ranked
 
-    def _output_line(self, number: int, parts: list[Part], score: float) -> str:
+    def _output_line(self, number: int, parts: list[Part]) -> str:
         """Returns the output of line `number` for the parts of one translation."""
         words = filter(None, (self._tokenizer.decode(part.target) for part in parts))
-        text = self._tokenizer.detokenize(" ".join(words))
+        text, score = self._tokenizer.detokenize(" ".join(words)), sum(part.score for part in parts)
         if self._alignment == "soft":
+            pieces = [
+                {"source": source, "target": target, "weights": [[round(float(w), 4) for w in row] for row in weights]}
+                for source, target, weights, _ in parts
+            ]
             line = {"line": number, "text": text, "score": round(score, 6) if math.isfinite(score) else None}
-            line |= as_json(parts[0]) if len(parts) == 1 else {"pieces": [as_json(part) for part in parts]}
+            line |= pieces[0] if len(pieces) == 1 else {"pieces": pieces}
             return json.dumps(line, ensure_ascii=False)
-        fields = [str(number)] if self._searcher.config.n_best > 1 else []
-        if self._scores:
-            fields.append(f"{score:.6f}")
+        fields = [str(number)] if self._config.n_best > 1 else []
+        fields += [f"{score:.6f}"] if self._scores else []
         fields.append(text)
         if self._alignment == "hard":
             fields.append(word_alignment(parts, self._tokenizer.word_numbers))
         return "\t".join(fields)
 
 
-def from_trained(trained: Trained, *, n_best: int | None = None, **options: Any) -> Translator:
-    """Makes a translator with a trained model; `options` are arguments of `Translator`. Raises ConfigError."""
-    trained.check_reads_text("translation")
-    config = trained.config.decoding
-    if n_best and n_best > config.beam_size and not config.sample:
-        raise ConfigError(f"--nbest: {n_best} is more than decoding.beam_size = {config.beam_size}")
-    config = dataclasses.replace(config, n_best=n_best or config.n_best)
-    searcher = Searcher(trained.model, config, trained.lexicon)
-    most = trained.max_source_length
-    return Translator(searcher, trained.tokenizer, trained.vocabulary, max_source_length=most, **options)
+def split(tokens: list[str], word_numbers: list[int], max_tokens: int) -> list[list[str]]:
+    """Splits a line into consecutive pieces of at most `max_tokens` tokens.
+
+    A piece ends with the last sentence that ends in the second half of its `max_tokens`. Without such a sentence, it
+    ends with the last word that fits, and if not even a word fits, with the last token.
+
+    Args:
+      tokens: the line's tokens.
+      word_numbers: the number of each token's word.
+      max_tokens: at least 1.
+    """
+    pieces, start = [], 0
+    while len(tokens) - start > max_tokens:
+        ends = range(start + max_tokens, start, -1)
+        sentences = (end for end in ends[: (max_tokens + 1) // 2] if _ends_a_sentence(tokens, word_numbers, end))
+        words = (end for end in ends if word_numbers[end - 1] != word_numbers[end])
+        end = next(sentences, None) or next(words, None) or start + max_tokens
+        pieces.append(tokens[start:end])
+        start = end
+    return [*pieces, tokens[start:]]
 
 
-def load(run_dir: str, overrides: Sequence[str] = ()) -> Translator:
+def _ends_a_sentence(tokens: list[str], word_numbers: list[int], end: int) -> bool:
+    """Returns whether a sentence ends before the token with the index `end`."""
+    is_within_word = word_numbers[end - 1] == word_numbers[end]
+    ends = _SENTENCE_ENDS_WITHIN_WORDS if is_within_word else _SENTENCE_ENDS
+    return tokens[end - 1].removesuffix(SEPARATOR).endswith(ends)
+
+
+def load(run_dir: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Translator:
     """Loads the model of a run folder, ready to `translate` lines.
 
     Args:
@@ -208,4 +221,4 @@ def load(run_dir: str, overrides: Sequence[str] = ()) -> Translator:
     Raises ConfigError, DataError, RunError, OSError.
     """
     check_overrides(overrides)
-    return from_trained(load_trained([run_dir], ["decoding.jit_compile=false", *overrides], None), n_best=1)
+    return Translator(load_trained([os.fspath(run_dir)], [WITHOUT_XLA, *overrides]), n_best=1)

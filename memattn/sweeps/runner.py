@@ -1,58 +1,31 @@
 """Trains and evaluates the runs of a sweep, each in its own process, and writes their table."""
 
+import collections
 import concurrent.futures
 import contextlib
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import IO
 
 from memattn import config as configs
 from memattn import console, files, processes
 from memattn.config import Config
-from memattn.data import corpus, task_corpus
+from memattn.data import corpus, tasks
 from memattn.errors import ConfigError
-from memattn.runs.run_folder import CONFIG, load_config
+from memattn.evaluation import formatting
+from memattn.runs.run import Run
 from memattn.sweeps import tables
 from memattn.sweeps.expand import expand
-from memattn.sweeps.overview import Overview
-from memattn.sweeps.results import finished, is_final, result_of, validations
+from memattn.sweeps.results import finished, is_final, result_of
 
 LOG = "log.txt"
 
 
-@contextlib.contextmanager
-def terminable() -> Iterator[None]:
-    """Makes SIGTERM, like Ctrl-C, end this process and those that it started; a second signal is ignored.
-
-    Does nothing outside of the main thread, as no other thread gets signals.
-    """
-
-    def end(number, _):
-        for caught in former:
-            signal.signal(caught, signal.SIG_IGN)
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        sys.exit(128 + number)
-
-    former = {}
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) != signal.SIG_IGN:
-                former[number] = signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
-
-
-@terminable()
 def run_sweep(
     config: Config,
     sweep_dir: str,
@@ -91,50 +64,51 @@ def run_sweep(
       RunError: if another process works on the same runs.
       OSError: if the folder cannot be written.
     """
-    all_runs = expand(config)
-    runs = {name: run for name, run in all_runs.items() if only is None or name in only}
-    folders = {name: os.path.join(sweep_dir, name) for name in runs}
-    _check_split(runs.values(), split)
+    all_configs = expand(config)
+    run_configs = {name: run for name, run in all_configs.items() if only is None or name in only}
+    runs = {name: Run(os.path.join(sweep_dir, name)) for name in run_configs}
+    _check_split(run_configs.values(), split)
     with contextlib.ExitStack() as stack:
         if only is None:
             stack.enter_context(_locked(sweep_dir, "sweep", sweep_dir))
-        for name, folder in folders.items():
-            stack.enter_context(_locked(sweep_dir, name, folder))
         for name, run in runs.items():
-            _write_config(run, sweep_dir, name)
-        results = {name: result_of(folders[name], run, split, average) for name, run in runs.items()}
-        missing = [name for name, result in results.items() if result is None or not is_final(folders[name], result)]
+            stack.enter_context(_locked(sweep_dir, name, run.folder))
+        missing = {}
+        for name, run in runs.items():
+            _write_config(run, run_configs[name])
+            result = result_of(run, run_configs[name], split, average)
+            if result is None or not is_final(run, result):
+                missing[name] = run
         console.say(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do")
-        labels = {name: f"[{number}]" for number, name in enumerate(all_runs)}
+        labels = {name: f"[{number}]" for number, name in enumerate(all_configs)}
         for name in missing:
             console.say(f"{labels[name]} {name}")
 
         def train(name: str) -> int:
-            arguments = ["--config", os.path.join(sweep_dir, f"{name}.yaml"), "--strategy", strategy]
-            return command("memattn.train", labels[name], folders[name], arguments, children)
+            folder = runs[name].folder
+            arguments = ["--config", f"{folder}.yaml", "--strategy", strategy]
+            return command("memattn.train", labels[name], folder, arguments, children)
 
         def evaluate(name: str) -> int:
             arguments = ["--split", split, "--repeats", str(repeats), "--plot", str(plots)]
             arguments += ["--average", str(average)] if average else []
-            return command("memattn.eval", labels[name], folders[name], arguments, children)
+            return command("memattn.eval", labels[name], runs[name].folder, arguments, children)
 
         children = Processes()
-        steps = {name: _steps_left(runs[name], folders[name]) for name in missing}
-        reasons = _failures("training", train, steps, jobs, folders, children)
-        trained = dict.fromkeys([name for name in missing if name not in reasons], 1)
-        reasons |= _failures("evaluation", evaluate, trained, 1, folders, children)
-        if len(runs) == len(all_runs):
+        reasons = _failures("training", train, missing, jobs, children)
+        trained = {name: run for name, run in missing.items() if name not in reasons}
+        reasons |= _failures("evaluation", evaluate, trained, 1, children)
+        if len(runs) == len(all_configs):
             done = [run for run in finished(config, sweep_dir, split, average) if run.name not in reasons]
             tables.write(config, done, reasons, sweep_dir, title)
         return list(reasons)
 
 
-def _check_split(runs: Collection[Config], split: str) -> None:
+def _check_split(run_configs: Collection[Config], split: str) -> None:
     """Raises ConfigError if a corpus lacks the split."""
-    for run in runs:
-        data = run.data
+    for data in (config.data for config in run_configs):
         if data.generated:
-            corpus.check_split(data.path, split, task_corpus.SPLITS)
+            corpus.check_split(data.path, split, tasks.SPLITS)
         elif os.path.isdir(data.path):  # without a folder, training says what is missing
             corpus.check_split(data.path, split, corpus.splits(data.path))
 
@@ -145,74 +119,65 @@ def _locked(sweep_dir: str, name: str, folder: str) -> contextlib.AbstractContex
     return processes.locked(lock, folder, "is working on it; wait, or use another --sweep_dir")
 
 
-def _write_config(run: Config, sweep_dir: str, name: str) -> None:
+def _write_config(run: Run, config: Config) -> None:
     """Makes the folder of a run, and its config beside it. Raises ConfigError if the folder holds another run."""
-    folder = os.path.join(sweep_dir, name)
-    if os.path.exists(os.path.join(folder, CONFIG)):
-        stored = configs.to_dict(load_config(folder))
-        if differing := configs.differences(stored, configs.to_dict(run)):
-            keys = ", ".join(map(str, differing))
-            raise ConfigError(f"{folder}: holds a run of another config: {keys}; use another --sweep_dir")
-    files.make_folder(folder)
-    files.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(run))
-
-
-def _steps_left(run: Config, folder: str) -> int:
-    """Returns the number of training steps between the last validation of a run and its end."""
-    rows = validations(folder)
-    return max(0, run.training.max_steps - (int(rows[-1]["step"]) if rows else 0))
+    if run.exists and (differing := configs.differences(configs.to_dict(run.config), configs.to_dict(config))):
+        problem = f"holds a run of another config: {', '.join(map(str, differing))}"
+        raise ConfigError(f"{run.folder}: {problem}; use another --sweep_dir")
+    files.make_folder(run.folder)
+    files.write(f"{run.folder}.yaml", configs.dump(config))
 
 
 def _failures(
-    activity: str,
-    work: Callable[[str], int],
-    amounts: Mapping[str, int],
-    jobs: int,
-    folders: Mapping[str, str],
-    children: "Processes",
+    activity: str, work: Callable[[str], int], runs: Mapping[str, Run], jobs: int, children: "Processes"
 ) -> dict[str, str]:
     """Calls `work` with the name of each run, `jobs` at a time, and shows how many runs are done.
 
-    Returns why runs failed, by name. `amounts` has the amount of work of each run, `folders` its run folder.
+    Returns why runs failed, by name.
     """
-    overview = Overview(activity, amounts, jobs)
+    started, states, problems = time.monotonic(), dict.fromkeys(runs, "waiting"), {}
 
-    def show() -> None:
+    def parts() -> list[str]:
+        """Returns the number of runs in each state, and the time left as if all runs took equally long."""
+        count = collections.Counter(states.values())
+        text = f"{activity}: {count['done']} of {len(runs)} runs done"
+        text += "".join(f", {count[state]} {state}" for state in ("failed", "running") if count[state])
+        left = count["waiting"] + count["running"]
+        if not (left and count["done"]):
+            return [text]
+        seconds = left * (time.monotonic() - started) / count["done"]
+        return [text, f"about {formatting.clock(seconds)} left"]
+
+    def change(name: str, state: str) -> None:
+        states[name] = state
         if console.on_terminal():
             console.redraw()
         else:
-            console.say("  ".join(overview.parts()))
+            console.say("  ".join(parts()))
 
-    def do(name: str) -> str:
-        overview.start(name)
-        show()
+    def do(name: str) -> None:
+        change(name, "running")
+        log, problem = os.path.join(runs[name].folder, LOG), ""
         try:
-            status = work(name)
-            problem = f"{activity} ended with status {status}" if status else ""
+            if status := work(name):
+                problem = f"{activity} ended with status {status}"
         except OSError as error:  # such as that of the log
             problem = f"{activity} failed: {error.filename}: {error.strerror}"
-        overview.end(name, has_failed=bool(problem))
-        reason = _explain(name, problem, folders[name]) if problem else ""
-        show()
-        return reason
+        if problem:
+            cause = last_error(log)
+            console.say(f"{name}: {problem}; see {log}{cause}", sys.stderr)
+            problems[name] = f"{problem}{cause}"
+        change(name, "failed" if problem else "done")
 
-    with console.showing(overview.parts), concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    with console.showing(parts), concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         try:
-            reasons = list(pool.map(do, amounts))
+            list(pool.map(do, runs))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             children.end()
             console.say("ending the runs; trainings write a checkpoint, and the same command resumes them", sys.stderr)
             raise
-    return {name: reason for name, reason in zip(amounts, reasons, strict=True) if reason}
-
-
-def _explain(name: str, problem: str, folder: str) -> str:
-    """Prints and returns why a run failed."""
-    log = os.path.join(folder, LOG)
-    error = last_error(log)
-    console.say(f"{name}: {problem}; see {log}{error}", sys.stderr)
-    return f"{problem}{error}"
+    return {name: problems[name] for name in runs if name in problems}
 
 
 def last_error(log: str) -> str:

@@ -11,28 +11,26 @@ from typing import Any
 from memattn import console, files
 from memattn.config import Config, to_dict
 from memattn.evaluation import formatting, plots, styles
-from memattn.evaluation.metrics import METRICS, Metric
-from memattn.evaluation.result import Result
+from memattn.evaluation.metrics import REPORTED, Metric
 from memattn.runs.provenance import conditions
 from memattn.sweeps.expand import expand, labelled_values, run_name
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 
 
-def write(config: Config, runs: list[Run], failed: dict[str, str], sweep_dir: str, title: str) -> None:
+def write(config: Config, runs: list[SweepRun], failed: dict[str, str], sweep_dir: str, title: str) -> None:
     """Writes table.csv, table.md, manifest.json and, if there are runs, learning_curves.png.
 
     Writes seeds.csv, too, if runs differ only in `training.seed`. `failed` says why other runs have no result.
     """
-    done = {run.name: row(run.name, run.config, run.result, run.validations) for run in runs}
-    rows = [done.get(name) or failed_row(name, failed[name]) for name in expand(config)]
+    done = {run.name: row(run) for run in runs}
+    rows = [done.get(name) or {"run": name, "failed": failed[name]} for name in expand(config)]
     columns = dict.fromkeys(column for cells in [*done.values(), *rows] for column in cells)  # "failed" comes last
     rows = [{**dict.fromkeys(columns, ""), **cells} for cells in rows]
     files.write_csv(os.path.join(sweep_dir, "table.csv"), rows)
     markdown = formatting.markdown(rows)
     with contextlib.suppress(FileNotFoundError):
         os.remove(os.path.join(sweep_dir, "seeds.csv"))  # an earlier sweep may have written one
-    settings = [run.config for run in runs], [run.changes for run in runs]
-    if seeds := over_seeds(list(done.values()), *settings):
+    if seeds := over_seeds(runs):
         files.write_csv(os.path.join(sweep_dir, "seeds.csv"), seeds)
         markdown += f"\nOver seeds:\n\n{formatting.markdown(seeds)}"
     files.write(os.path.join(sweep_dir, "table.md"), f"{title}\n\n{markdown}")
@@ -44,7 +42,7 @@ def write(config: Config, runs: list[Run], failed: dict[str, str], sweep_dir: st
     }
     files.write(os.path.join(sweep_dir, "manifest.json"), json.dumps(manifest, indent=2) + "\n")
     if runs:
-        groups = [[runs[index] for index in indices] for indices in seed_groups(list(done), *settings).values()]
+        groups = list(seed_groups(runs).values())
         curves = [curve(name, group) for name, group in zip(names_in_words(groups), groups, strict=True)]
         plots.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
     names = ["table.csv", "table.md"]
@@ -53,77 +51,70 @@ def write(config: Config, runs: list[Run], failed: dict[str, str], sweep_dir: st
     console.say(f"\n{title}\n\n{markdown}\nwritten to {sweep_dir}: {', '.join([*names, 'manifest.json'])}")
 
 
-def row(name: str, config: Config, result: Result, validations: list[dict[str, str]]) -> dict[str, Any]:
+def row(run: SweepRun) -> dict[str, Any]:
     """Returns a run's row of the table."""
-    scores = {}
-    for metric_name, metric in _reported().items():
-        if metric.is_special and metric_name not in result.scores:
+    result, scores = run.result, {}
+    for name, metric in REPORTED.items():
+        if metric.kind not in ("any", "text") and name not in result.scores:
             continue  # other tasks have no column for it
-        has_score = metric_name in result.scores and not (metric.needs_detokenized and config.data.generated)
-        scores[_column(metric)] = f"{result.scores[metric_name]:{metric.form}}" if has_score else ""
+        has_score = name in result.scores and not (metric.kind == "text" and run.config.data.generated)
+        scores[_column(metric)] = f"{result.scores[name]:{metric.form}}" if has_score else ""
     return {
-        "run": name,
+        "run": run.name,
         **scores,
         "decode s": f"{result.decode_seconds:.3g}",
         "decode s min-max": result.time_range,
         "sentences": result.sentences,
         "parameters": result.parameters,
         "best step": result.step,
-        "steps": validations[-1]["step"],
-        "training s": validations[-1]["seconds"],
+        "steps": run.validations[-1]["step"],
+        "training s": run.validations[-1]["seconds"],
     }
-
-
-def _reported() -> dict[str, Metric]:
-    return {name: metric for name, metric in METRICS.items() if metric.is_reported}
 
 
 def _column(metric: Metric) -> str:
     return f"{metric.title} {metric.unit}".rstrip()
 
 
-def failed_row(name: str, reason: str) -> dict:
-    """Returns the row of a run without a result, which says why it has none."""
-    return {"run": name, "failed": reason}
+def seed_groups(runs: list[SweepRun]) -> dict[str, list[SweepRun]]:
+    """Groups runs whose configs differ only in `training.seed`, by a label.
 
-
-def seed_groups(names: list[str], configs: list[Config], changes: list[Mapping[str, Any]]) -> dict[str, list[int]]:
-    """Groups the indices of runs whose configs differ only in `training.seed`, by a label.
-
-    The label names the changes that all runs of a group share, without the seed. It is the name of the first run if the
-    group has a single run, or if another run or group has that label.
+    The label names the changes that all runs of a group share, without the seed. A group of a single run has the run's
+    name, and so has a group whose label another run or group has: that of its first run.
     """
-    groups: dict[str, list[int]] = {}
-    for index, config in enumerate(configs):
-        settings = to_dict(config)
+    groups: dict[str, list[SweepRun]] = {}
+    for run in runs:
+        settings = to_dict(run.config)
         del settings["training"]["seed"]
-        groups.setdefault(json.dumps(settings, sort_keys=True), []).append(index)
-    groups_by_label: dict[str, list[int]] = {}
-    for indices in groups.values():
-        members = [changes[index].items() for index in indices]
-        shared = {key: value for key, value in members[0] if all((key, value) in items for items in members)}
+        groups.setdefault(json.dumps(settings, sort_keys=True), []).append(run)
+    groups_by_label: dict[str, list[SweepRun]] = {}
+    for group in groups.values():
+        changes = [run.changes.items() for run in group]
+        shared = {key: value for key, value in changes[0] if all((key, value) in items for items in changes)}
         shared.pop("training.seed", None)
         label = run_name(shared) or "all"
-        taken = {name for index, name in enumerate(names) if index not in indices} | groups_by_label.keys()
-        if len(indices) == 1 or label in taken:
-            label = names[indices[0]]
-        groups_by_label[label] = indices
+        members = [run.name for run in group]
+        taken = {run.name for run in runs if run.name not in members} | groups_by_label.keys()
+        if len(group) == 1 or label in taken:
+            label = members[0]
+        groups_by_label[label] = group
     return groups_by_label
 
 
-def over_seeds(rows: list[dict], configs: list[Config], changes: list[Mapping[str, Any]]) -> list[dict]:
-    """Returns means and ranges over rows whose configs differ only in `training.seed`; [] if there are no such rows."""
-    groups = seed_groups([row["run"] for row in rows], configs, changes)
-    if len(groups) == len(rows):
+def over_seeds(runs: list[SweepRun]) -> list[dict]:
+    """Returns means and ranges over runs whose configs differ only in `training.seed`; [] if there are no such runs."""
+    groups = seed_groups(runs)
+    if len(groups) == len(runs):
         return []
-    forms = {_column(metric): metric.form for metric in _reported().values()}
-    columns = {column: form for column, form in forms.items() if any(column in row for row in rows)}
+    rows = {run.name: row(run) for run in runs}
+    forms = {_column(metric): metric.form for metric in REPORTED.values()}
+    columns = {column: form for column, form in forms.items() if any(column in cells for cells in rows.values())}
     columns |= {"decode s": ".3g", "training s": ".0f"}
     summary = []
-    for label, indices in groups.items():
-        summary_row = {"run": label, "seeds": len(indices)}
+    for label, group in groups.items():
+        summary_row = {"run": label, "seeds": len(group)}
         for column, form in columns.items():
-            texts = [rows[index].get(column, "") for index in indices]
+            texts = [rows[run.name].get(column, "") for run in group]
             values = [float(text) for text in texts if text != ""]
             summary_row[f"{column} mean"] = f"{statistics.mean(values):{form}}" if values else ""
             summary_row[f"{column} min-max"] = formatting.extent(values, form) if values else ""
@@ -131,7 +122,7 @@ def over_seeds(rows: list[dict], configs: list[Config], changes: list[Mapping[st
     return summary
 
 
-def names_in_words(groups: list[list[Run]]) -> list[str]:
+def names_in_words(groups: list[list[SweepRun]]) -> list[str]:
     """Names groups of runs that differ in seed by their attention, such as "memory, K = 32".
 
     If several groups have the same attention, their names have the other changes, too.
@@ -149,7 +140,7 @@ def _settings_in_words(changes: Mapping[str, Any]) -> str:
     return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in labelled_values(changes) if key not in said)
 
 
-def curve(name: str, runs: list[Run], metric: str = "bleu") -> plots.Line:
+def curve(name: str, runs: list[SweepRun], metric: str = "bleu") -> plots.Line:
     """Returns the learning curve of runs that differ in seed, as `mean_and_range` joins them."""
     points = mean_and_range([dict(run.curve(metric)) for run in runs])
     return plots.Line(name, styles.attention(runs[0].config), points)

@@ -1,25 +1,20 @@
-"""Chooses the devices of a training: a single device, all of a machine, or those of several machines.
-
-In training on several machines, one process (a worker) runs on each. All workers execute the same program, and meet in
-the functions at the end of this file. Every worker must call these in the same order, or all wait for ever. The chief
-is the worker that writes the run folder; a worker that trains alone is the chief.
-"""
+"""The devices of a training: one, all of a machine, or those of several machines, whose processes are its workers."""
 
 import contextlib
+import hashlib
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
-from memattn import reading
+from memattn import console, reading
 from memattn.errors import ConfigError, LostWorkerError, RunError, reason
 
 Strategy: TypeAlias = tf.distribute.Strategy
-T = TypeVar("T")
-_STEPS_BETWEEN_MEETINGS = 10  # training steps after which several workers agree on signals and clocks again
 _LOST_WORKER = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -90,17 +85,90 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
 }
 
 
-def has_several_workers(strategy: Strategy) -> bool:
+def _has_several_workers(strategy: Strategy) -> bool:
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
-def is_chief(strategy: Strategy) -> bool:
-    """Returns whether this process is the chief: the worker that TF_CONFIG names so, else the first."""
-    if not has_several_workers(strategy):
-        return True
-    resolver = strategy.cluster_resolver
-    first = "chief" if "chief" in resolver.cluster_spec().jobs else "worker"
-    return (resolver.task_type, resolver.task_id) == (first, 0)
+class Workers:
+    """The workers of a training: processes, one on each machine, which all execute the same program.
+
+    The chief is the worker that prints and that writes the run folder; a process that trains alone is the chief. The
+    methods below `say` are collective: all workers must call them in the same order, else they deadlock.
+
+    Attributes:
+      strategy: devices of the training.
+      several: whether there are several workers.
+      is_chief: whether this worker is the chief: the one that TF_CONFIG names so, else the first.
+    """
+
+    def __init__(self, strategy: Strategy):
+        self.strategy = strategy
+        self.several = _has_several_workers(strategy)
+        self.is_chief = True
+        if self.several:
+            resolver = strategy.cluster_resolver
+            first = "chief" if "chief" in resolver.cluster_spec().jobs else "worker"
+            self.is_chief = (resolver.task_type, resolver.task_id) == (first, 0)
+
+    def say(self, line: str) -> None:
+        """Prints a line, once for all workers."""
+        if self.is_chief:
+            console.say(line)
+
+    @contextlib.contextmanager
+    def barrier(self) -> Iterator[None]:
+        """Waits at the end of this context for all workers.
+
+        If the context raises an error on a worker, raises RunError on the others: none waits for a worker that failed.
+        """
+        try:
+            yield
+        except Exception:
+            self.any(True)
+            raise
+        if self.any(False) == [True]:
+            raise RunError("another worker failed; see its output")
+
+    def on_chief(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a function on the chief while the others wait; returns its result, a value of JSON, on every worker.
+
+        Raises what the function raises on the chief, RunError on the others.
+        """
+        if not self.several:
+            return function(*arguments)
+        content = b""
+        with self.barrier():
+            if self.is_chief:
+                content = json.dumps(function(*arguments)).encode("utf-8")
+        (size,) = self._sum(lambda replica: [0.0 if replica else len(content)])
+        codes = self._sum(lambda replica: [0.0] * int(size) if replica else list(content))  # replica 0 is the chief's
+        return json.loads(codes.astype(np.uint8).tobytes())
+
+    @contextlib.contextmanager
+    def entered_on_chief(self, context: contextlib.AbstractContextManager[None]) -> Iterator[None]:
+        """Enters a context on the chief while the others wait. Raises as `on_chief`."""
+        with contextlib.ExitStack() as stack:
+            self.on_chief(stack.enter_context, context)
+            yield
+
+    def check_equal(self, value: Any, problem: str) -> None:
+        """Raises RunError with this problem unless a value of JSON is the same on all workers."""
+        digest = hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8")).hexdigest()
+        if self.any(digest != self.on_chief(lambda: digest)) == [True]:
+            raise RunError(problem)
+
+    def any(self, *flags: bool) -> list[bool]:
+        """Returns, for each flag, whether it is true on any worker."""
+        if not self.several:
+            return list(flags)
+        return (self._sum(lambda _: [float(flag) for flag in flags]) > 0).tolist()
+
+    def _sum(self, addend: Callable[[int], Sequence[float]]) -> np.ndarray:
+        """Returns the sum of `addend(replica)` over the replicas of all workers, which are numbered from 0."""
+        addends = self.strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(addend(context.replica_id_in_sync_group), tf.float64)
+        )
+        return self.strategy.reduce("SUM", addends, axis=None).numpy()
 
 
 @contextlib.contextmanager
@@ -109,61 +177,8 @@ def losing_workers(strategy: Strategy, run_dir: str) -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        if not (_is_lost_worker(error) and has_several_workers(strategy)):
+        if not (_is_lost_worker(error) and _has_several_workers(strategy)):
             raise
         raise LostWorkerError(
             f"{run_dir}: a worker was lost; restart all workers to resume ({reason(error)})"
         ) from error
-
-
-def meets(strategy: Strategy, step: int) -> bool:
-    """Returns whether workers agree on signals and clocks after this step.
-
-    A single worker does so after each step, several after every tenth step, because a meeting takes time.
-    """
-    return step % _STEPS_BETWEEN_MEETINGS == 0 or not has_several_workers(strategy)
-
-
-def together(strategy: Strategy, work: Callable[[], T]) -> T:
-    """Runs `work` on every worker, and returns its result on this one.
-
-    Raises what `work` raises on this worker, and RunError if it fails on another: no worker waits for a failed one.
-    """
-    try:
-        result = work()
-    except Exception:
-        on_any_worker(strategy, [True])
-        raise
-    if on_any_worker(strategy, [False]) == [True]:
-        raise RunError("another worker failed; see its output")
-    return result
-
-
-def by_chief(strategy: Strategy, work: Callable[[], object]) -> None:
-    """Runs `work` on the chief while the other workers wait. Raises as `together`."""
-    together(strategy, work if is_chief(strategy) else lambda: None)
-
-
-def numbers_of_chief(strategy: Strategy, work: Callable[[], Sequence[float]], size: int) -> list[float]:
-    """Runs `work` on the chief, and returns its result, `size` numbers, on every worker. Raises as `together`."""
-    nothing = [0.0] * size
-    numbers = together(strategy, work if is_chief(strategy) else lambda: nothing)
-    if not has_several_workers(strategy):
-        return list(numbers)
-    addends = _sum(strategy, lambda context: numbers if context.replica_id_in_sync_group == 0 else nothing)
-    return addends.tolist()
-
-
-def on_any_worker(strategy: Strategy, facts: list[bool]) -> list[bool]:
-    """Returns, for each fact, whether the fact is true on any worker."""
-    if not has_several_workers(strategy):
-        return facts
-    return (_sum(strategy, lambda _: [float(fact) for fact in facts]) > 0).tolist()
-
-
-def _sum(strategy: Strategy, addend: Callable[[tf.distribute.experimental.ValueContext], Any]) -> np.ndarray:
-    """Returns the sum of each replica's addend, over all replicas of all workers."""
-    addends = strategy.experimental_distribute_values_from_function(
-        lambda context: tf.constant(addend(context), tf.float64)
-    )
-    return strategy.reduce("SUM", addends, axis=None).numpy()

@@ -1,44 +1,35 @@
-"""Opens a run folder for training: reads the data, builds the model, and makes the folder or resumes the run in it.
-
-`open_run` calls the private functions in their order. `claimed` locks the folder for the training that follows.
-"""
+"""Opens a run folder for training: reads the data, builds the model, and makes the folder or resumes the run in it."""
 
 import contextlib
 import dataclasses
-import hashlib
-import json
 import os
-from collections.abc import Iterator
-from typing import Any, cast
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from memattn import config as configs
-from memattn import console, files
+from memattn import files
 from memattn.config import Config
-from memattn.data import corpus, task_corpus
+from memattn.data import corpus, tasks
 from memattn.data import tokenizer as tokenizers
 from memattn.data.batches import TrainingBatches
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
-from memattn.errors import ConfigError, RunError
+from memattn.errors import RunError
 from memattn.models.interface import Model
-from memattn.models.seq2seq import Seq2Seq
-from memattn.runs import building, checkpoints, run_folder, trained
+from memattn.runs import building, checkpoints
 from memattn.runs.checkpoints import Checkpoint
-from memattn.training import distribution
+from memattn.runs.run import MEMORY_LINE, Run
+from memattn.training import pretrained
+from memattn.training.distribution import Workers
+from memattn.training.optimizers import depends_on_max_steps
+from memattn.training.pretrained import Pretrained
 from memattn.training.progress import Progress
-from memattn.training.schedules import depends_on_max_steps
 from memattn.training.step import TrainingStep
 from memattn.training.validation import Validation
 
-_MAY_DIFFER = {"dropout", "init_scale", "spec_augment"}  # model keys that act only in initialization or training
-# Model keys in which student and teacher must agree.
-_ENCODER_KEYS = {
-    *("kind", "encoder", "layers", "units", "encoder_layers", "encoder_units", "encoder_reduce"),
-    *("embedding_size", "tie_embeddings"),
-}
-_ENCODER_PATHS = ("encoder/", "source_embedding/")  # prefixes of the paths of an encoder's weights
+ADVICE = "a smaller training.learning_rate or training.clip_norm may help"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,8 +39,7 @@ class OpenRun:
     Attributes:
       config: config of the run.
       folder: path of the run folder.
-      strategy: devices of the training.
-      is_chief: whether this process writes the run folder.
+      workers: the processes that train it.
       batches: training data.
       model: model with initial weights, or with those of the checkpoint that the run resumes from.
       step: updates the model.
@@ -62,8 +52,7 @@ class OpenRun:
 
     config: Config
     folder: str
-    strategy: tf.distribute.Strategy
-    is_chief: bool
+    workers: Workers
     batches: TrainingBatches
     model: Model
     step: TrainingStep
@@ -73,99 +62,91 @@ class OpenRun:
     best: tf.train.CheckpointManager
     restored: str | None
 
-    def say(self, line: str) -> None:
-        """Prints a line, once for all workers."""
-        if self.is_chief:
-            console.say(line)
+    def locked(self) -> contextlib.AbstractContextManager[None]:
+        """Locks the run folder against other trainings, and checks that it can be written.
+
+        Raises RunError if another process trains in it or has done so since the run was restored, OSError.
+        """
+        return self.workers.entered_on_chief(_locked(self))
+
+    def scores(self, stop: Callable[[], bool]) -> dict[str, float] | None:
+        """Returns the scores of the weights on the validation split; None if `stop()` became true on the chief."""
+        return self.workers.on_chief(self.validation.scores, stop)
+
+    def save(self) -> None:
+        """Writes a checkpoint from which training resumes."""
+        self.workers.on_chief(self.recent.save, self.progress.step)
+
+    def save_best(self) -> None:
+        """Writes the weights as those of the best validation."""
+        self.workers.on_chief(self.best.save, self.progress.step)
+
+    def write_validation(self, *, is_best: bool) -> None:
+        """Writes validation.csv, and the weights if the last validation is the best so far."""
+        if is_best:
+            self.save_best()
+        self.workers.on_chief(files.write_csv, Run(self.folder).validations_path, self.progress.validations)
+
+    def check_end(self) -> None:
+        """Raises RunError if the run ended without having learned anything."""
+        if self.progress.diverged:
+            raise RunError(f"{self.folder}: diverged: {self.progress.diverged}; {ADVICE}")
 
 
-def open_run(config: Config, folder: str, strategy: tf.distribute.Strategy) -> OpenRun:
+def open_run(config: Config, folder: str, workers: Workers) -> OpenRun:
     """Opens a run folder. All workers must read the same data, and must see the same checkpoints.
 
     Raises ConfigError, DataError, RunError, OSError.
     """
-    inputs = distribution.together(strategy, lambda: _read(config, folder))
-    _compare(inputs, folder, strategy)
-    model, step = _build(config, inputs, strategy)
-    validation = distribution.together(strategy, lambda: Validation(config, model, inputs.vocabulary, inputs.tokenizer))
-    distribution.by_chief(strategy, lambda: _make_folder(config, folder, inputs))
+    other_data = f"{folder}: the workers have different configs or data; start all with the same"
+    other_checkpoints = f"{folder}: the workers see different checkpoints in it; all must share the folder"
+    with workers.barrier():
+        inputs = _read(config, folder)
+    workers.check_equal(inputs.contents(config), other_data)
+    workers.check_equal(inputs.steps[:1], other_checkpoints)
+    model, step = _build(config, inputs, workers.strategy)
+    with workers.barrier():
+        validation = Validation(config, model, inputs.vocabulary, inputs.tokenizer)
+    workers.on_chief(_make_folder, config, folder, inputs)
     progress = Progress()
-    saved = distribution.together(strategy, lambda: _restore(config, folder, model, step, progress, inputs.is_new))
+    with workers.barrier():
+        saved = _restore(config, folder, model, step, progress, is_new=not inputs.steps)
     progress.resume(config.training)
-    _share_progress(progress, folder, strategy)
-    is_chief = distribution.is_chief(strategy)
-    return OpenRun(config, folder, strategy, is_chief, inputs.batches, model, step, validation, progress, *saved)
+    workers.check_equal(progress.step, other_checkpoints)
+    progress.deserialize(workers.on_chief(progress.serialize))
+    return OpenRun(config, folder, workers, inputs.batches, model, step, validation, progress, *saved)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Inputs:
-    """Data and trained models that a run is made from.
+class _Inputs(NamedTuple):
+    """What a run is made from.
 
     Attributes:
-      longest_source: length of the longest source that the model knows, in tokens or vectors.
-      memory_line: what `TrainingBatches.memory_line` returns, for active memory; None for other models.
-      initial: model of `training.init_from`; None without it, and for a run that resumes.
-      teacher: model of `training.teacher`; None without it, and once the run no longer needs it.
-      newest_step: step of the newest checkpoint in the run folder, -1 if there is none.
-      checksum: checksum of the training data.
-      digest: 48 bits of a checksum of the config and all data.
+      steps: training steps of the checkpoints in the run folder, newest first.
+      metadata: content of corpus.json: what the model, and a training that resumes, must know about the training data.
     """
 
+    steps: list[int]
     vocabulary: Vocabulary
     tokenizer: Tokenizer
     batches: TrainingBatches
-    longest_source: int
-    memory_line: tuple[float, float] | None
-    initial: Model | None
-    teacher: Seq2Seq | None
-    newest_step: int
-    checksum: str
-    digest: int
+    pretrained: Pretrained
+    metadata: dict[str, Any]
 
-    @property
-    def is_new(self) -> bool:
-        """Whether the run has no checkpoint."""
-        return self.newest_step < 0
+    def contents(self, config: Config) -> list[Any]:
+        """Returns all that must be the same on every worker."""
+        return [configs.dump(config), str(self.vocabulary), self.tokenizer.files(), self.metadata]
 
 
 def _read(config: Config, folder: str) -> _Inputs:
-    """Reads the inputs of a run, checks that they can be used, and writes the corpus of a task if it does not exist."""
-    steps = [checkpoints.step_of(path) for path in checkpoints.listed(os.path.join(folder, run_folder.CHECKPOINTS))]
-    path = config.data.path
-    if config.data.generated is not None:
-        task_corpus.prepare(config.data.generated, path)
-    corpus.check_folder(path)
-    vocabulary, tokenizer = corpus.read_vocabulary(os.path.join(path, corpus.VOCABULARY)), tokenizers.read(path)
-    batches = _batches(config, vocabulary)
-    facts = batches.corpus.source.facts()
-    training, initial, teacher = config.training, None, None
-    longest_source = batches.longest_source
-    if training.init_from:  # Eq. 10 keeps the S that the weights were trained with
-        if not steps:
-            initial = _trained(config, "init_from", vocabulary, tokenizer, facts)
-        longest_source = initial.max_source_length if initial else run_folder.longest_source(folder)
-    if training.teacher and (not steps or (training.teacher_weight > 0 and steps[-1] < training.teacher_steps)):
-        teacher = _trained(config, "teacher", vocabulary, tokenizer, facts)
-    checksum = batches.corpus.checksum()
-    contents = configs.dump(config), str(vocabulary), json.dumps(tokenizer.files(), sort_keys=True), checksum
-    digest = hashlib.sha256("\0".join(contents).encode("utf-8")).digest()
-    return _Inputs(
-        vocabulary=vocabulary,
-        tokenizer=tokenizer,
-        batches=batches,
-        longest_source=longest_source,
-        memory_line=batches.memory_line() if config.model.has_memory_length else None,
-        initial=initial,
-        teacher=cast("Seq2Seq | None", teacher),  # configs allow no other teacher
-        newest_step=steps[0] if steps else -1,
-        checksum=checksum,
-        digest=int.from_bytes(digest[:6], "big"),  # workers compare it as a float64, which is exact up to 53 bits
-    )
-
-
-def _batches(config: Config, vocabulary: Vocabulary) -> TrainingBatches:
+    """Reads the inputs of a run, and writes the corpus of a task if it does not exist."""
+    steps = [checkpoints.step_of(path) for path in checkpoints.listed(Run(folder).checkpoints)]
     data, training = config.data, config.training
-    return TrainingBatches(
+    if data.generated is not None:
+        tasks.prepare(data.generated, data.path)
+    corpus.check_folder(data.path)
+    vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
+    tokenizer = tokenizers.read(data.path)
+    batches = TrainingBatches(
         corpus.read_corpus(data.path, "train", vocabulary, data.source),
         batch_size=training.batch_size,
         batch_type=training.batch_type,
@@ -174,128 +155,54 @@ def _batches(config: Config, vocabulary: Vocabulary) -> TrainingBatches:
         max_source_length=data.max_source_length,
         max_target_length=data.max_target_length,
     )
-
-
-def _trained(config: Config, key: str, vocabulary: Vocabulary, tokenizer: Tokenizer, source_facts: dict) -> Model:
-    """Returns the model in the run folder that a key of `training` names, `init_from` or `teacher`.
-
-    Raises ConfigError if it reads or is something else than the run needs.
-    """
-    folder = getattr(config.training, key)
-    try:
-        run = trained.load([folder], ["decoding.lexicon=null"], None)
-    except (ConfigError, RunError) as error:
-        problem = error.problem if isinstance(error, RunError) else error
-        raise type(error)(f"training.{key}: {problem}") from error
-    if not run.reads_as(vocabulary, tokenizer) or run.source_facts != source_facts:
-        advice = f"prepare the data with --vocabulary_of {folder}"
-        if config.data.generated:
-            advice = "it needs a task with the same tokens"
-        raise ConfigError(
-            f"training.{key}: the vocabulary, BPE or features of {folder} differ from the data's; {advice}"
-        )
-    theirs, ours = (
-        {
-            name: value
-            for name, value in configs.to_dict(each)["model"].items()
-            if (name in _ENCODER_KEYS if key == "teacher" else name not in _MAY_DIFFER)
-        }
-        for each in (run.config, config)
-    )
-    if differing := configs.differences(theirs, ours, "model."):
-        raise ConfigError(f"training.{key}: {folder} holds another model: {', '.join(map(str, differing))}")
-    return run.models[0]
-
-
-def _compare(inputs: _Inputs, folder: str, strategy: tf.distribute.Strategy) -> None:
-    """Raises RunError unless all workers have read the same data and checkpoints."""
-    ours = [inputs.digest, inputs.newest_step]
-    chiefs = distribution.numbers_of_chief(strategy, lambda: ours, len(ours))
-    data_differ, checkpoints_differ = distribution.on_any_worker(
-        strategy, [value != chiefs_value for value, chiefs_value in zip(ours, chiefs, strict=True)]
-    )
-    if data_differ:
-        raise RunError(f"{folder}: the workers have different configs or data; start all with the same")
-    if checkpoints_differ:
-        raise _other_checkpoints(folder)
-
-
-def _other_checkpoints(folder: str) -> RunError:
-    return RunError(f"{folder}: the workers see different checkpoints in it; all must share the folder")
+    source_facts, longest = batches.corpus.source.facts(), batches.longest_source
+    models = pretrained.load(config, steps, vocabulary, tokenizer, source_facts)
+    if training.init_from:  # Eq. 10 keeps the S that the weights were trained with
+        longest = models.initial.max_source_length if models.initial else Run(folder).metadata["max_source_length"]
+    metadata = {
+        "max_source_length": longest,
+        "training_pairs": batches.pairs,
+        "checksum": batches.corpus.checksum(),
+        **source_facts,
+    }
+    if config.model.has_memory_length:
+        metadata[MEMORY_LINE] = list(batches.length_regression())
+    return _Inputs(steps, vocabulary, tokenizer, batches, models, metadata)
 
 
 def _build(config: Config, inputs: _Inputs, strategy: tf.distribute.Strategy) -> tuple[Model, TrainingStep]:
     """Builds the model with the weights that training starts with, and its training step."""
     tf.keras.utils.set_random_seed(config.training.seed)
+    metadata = inputs.metadata
     with strategy.scope():
-        width = inputs.batches.corpus.source.facts().get("source_features")
-        model = building.build_model(config, len(inputs.vocabulary), inputs.longest_source, source_features=width)
-        building.set_memory_line(model, inputs.memory_line)
-        teacher = _copied(inputs.teacher)  # every device needs its weights
+        model = building.build_model(
+            config,
+            len(inputs.vocabulary),
+            metadata["max_source_length"],
+            source_features=metadata.get("source_features"),
+        )
+        building.set_memory_line(model, metadata.get(MEMORY_LINE))
+        teacher = inputs.pretrained.replicated_teacher(model, config.training.teacher_weight)
         step = TrainingStep(model, config.training, strategy, teacher)
-    if teacher and config.training.teacher_weight:
-        _check_contexts(model, teacher)
-    if inputs.initial:
-        _copy_weights(inputs.initial, model)
-    elif inputs.teacher and inputs.is_new:
-        _copy_weights(inputs.teacher, model, _ENCODER_PATHS)
+    if not inputs.steps:
+        inputs.pretrained.initialize(model)
     return model, step
 
 
-def _copied(model: Seq2Seq | None) -> Seq2Seq | None:
-    """Returns a copy of a model, with variables on all devices of the strategy whose scope is entered."""
-    if model is None:
-        return None
-    copy = Seq2Seq.from_config(model.get_config())
-    _copy_weights(model, copy)
-    return copy
-
-
-def _copy_weights(trained_model: Model, model: Model, prefixes: tuple[str, ...] = ("",)) -> None:
-    """Copies the weights whose paths start with one of the prefixes."""
-    trained_weights = checkpoints.named_weights(trained_model)
-    for path, weight in checkpoints.named_weights(model).items():
-        if path.startswith(prefixes):
-            weight.assign(trained_weights[path])
-
-
-def _check_contexts(student: Model, teacher: Seq2Seq) -> None:
-    """Raises ConfigError if a student's contexts cannot be compared with its teacher's."""
-    theirs, ours = _context_size(teacher), _context_size(student)
-    if not theirs or theirs != ours:
-        problem = f"its contexts are {theirs} wide, and those of this model {ours}"
-        raise ConfigError(f"training.teacher: {problem}; only its encoder can be had (teacher_weight: 0)")
-
-
-def _context_size(model: Model) -> int:
-    """Returns the width of a model's contexts; 0 without attention."""
-    return model.attention.context_size(2 * model.encoder.units) if isinstance(model, Seq2Seq) else 0
-
-
 def _make_folder(config: Config, folder: str, inputs: _Inputs) -> None:
-    facts: dict[str, Any] = {
-        "max_source_length": inputs.longest_source,
-        "training_pairs": inputs.batches.pairs,
-        "checksum": inputs.checksum,
-        **inputs.batches.corpus.source.facts(),
-    }
-    if inputs.memory_line:
-        facts[run_folder.MEMORY_LINE] = list(inputs.memory_line)
+    """Makes the run folder, or checks that an existing one is of the same config and data."""
     may_grow = not depends_on_max_steps(config.training)
-    is_new = not os.path.exists(os.path.join(folder, run_folder.CONFIG))
-    lock = run_folder.locked(folder) if is_new else contextlib.nullcontext()  # checking an existing one writes nothing
-    with lock:
-        run_folder.create(folder, config, inputs.vocabulary, facts, inputs.tokenizer.files(), may_grow=may_grow)
+    Run.create(folder, config, inputs.vocabulary, inputs.tokenizer, inputs.metadata, may_grow=may_grow)
 
 
 def _restore(
-    config: Config, folder: str, model: Model, step: TrainingStep, progress: Progress, is_new: bool
+    config: Config, folder: str, model: Model, step: TrainingStep, progress: Progress, *, is_new: bool
 ) -> tuple[tf.train.CheckpointManager, tf.train.CheckpointManager, str | None]:
     """Restores the newest readable checkpoint, if there is one; returns `recent`, `best`, `restored` of `OpenRun`.
 
     Raises RunError if checkpoints are listed, but none can be read, or if the run would start over from other weights.
     """
-    recent_folder, best_folder = (os.path.join(folder, name) for name in (run_folder.CHECKPOINTS, run_folder.BEST))
+    recent_folder, best_folder = Run(folder).checkpoints, Run(folder).best
     checkpoint = Checkpoint(model, step.optimizer, progress=progress, step=step.state)
     try:
         restored = checkpoints.restore(checkpoint, recent_folder)
@@ -310,28 +217,14 @@ def _restore(
     return recent, checkpoints.manager(Checkpoint(model), best_folder, 1), restored
 
 
-def _share_progress(progress: Progress, folder: str, strategy: tf.distribute.Strategy) -> None:
-    """Gives every worker the chief's progress. Raises RunError if a worker restored another checkpoint."""
-    (step,) = distribution.numbers_of_chief(strategy, lambda: [progress.step], 1)
-    if distribution.on_any_worker(strategy, [progress.step != step]) == [True]:
-        raise _other_checkpoints(folder)
-    content = progress.serialize().encode("utf-8")
-    (size,) = distribution.numbers_of_chief(strategy, lambda: [len(content)], 1)
-    codes = distribution.numbers_of_chief(strategy, lambda: list(content), int(size))
-    progress.deserialize(bytes(map(int, codes)).decode("utf-8"))
-
-
 @contextlib.contextmanager
-def claimed(run: OpenRun) -> Iterator[None]:
-    """Locks a run folder against other trainings, and checks that it can be written.
-
-    Raises RunError if another process trains in it or has done so since the run was restored, OSError.
-    """
-    with run_folder.locked(run.folder):
-        for name in ("", run_folder.CHECKPOINTS, run_folder.BEST, run_folder.EVENTS):
-            files.make_folder(os.path.join(run.folder, name) if name else run.folder)
+def _locked(run: OpenRun) -> Iterator[None]:
+    folder = Run(run.folder)
+    with folder.locked():
+        for path in (run.folder, folder.checkpoints, folder.best, folder.events):
+            files.make_folder(path)
         state = tf.train.get_checkpoint_state(run.recent.directory)
         if state and state.model_checkpoint_path != run.recent.latest_checkpoint:
             raise RunError(f"{run.folder}: another training has just resumed it; start again")
-        run_folder.keep_config(run.folder, run.config)
+        folder.raise_max_steps(run.config)
         yield

@@ -1,15 +1,18 @@
-"""Keras' optimizers by name, made to take gradients that are already summed over the replicas."""
+"""Optimizers and learning-rate schedules by name."""
 
+import dataclasses
 import inspect
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
 
-from memattn import keras_parts
-from memattn.config import TrainingConfig
-from memattn.config.schema import Origin, did_you_mean, listed, value_of
-from memattn.errors import ConfigError, reason
+from memattn.errors import ConfigError, RunError, reason
+from memattn.options import OptionError, checked, did_you_mean, listed
+
+if TYPE_CHECKING:
+    from memattn.training.config import TrainingConfig
 
 OPTIMIZERS = {  # by the names in training.optimizer: classes of tf.keras.optimizers
     "adam": "Adam",
@@ -43,8 +46,8 @@ class _WithoutSum:
     _all_reduce_sum_gradients = aggregate_gradients
 
 
-def optimizer(training: TrainingConfig) -> tf.keras.optimizers.Optimizer:
-    """Returns the optimizer of a config.
+def optimizer(training: "TrainingConfig") -> tf.keras.optimizers.Optimizer:
+    """Returns the optimizer of a config, which takes gradients that are already summed over the replicas.
 
     Raises ConfigError for unknown `optimizer_options` and for nadam under Keras 2, RunError for a version of Keras that
     does not fit.
@@ -52,31 +55,81 @@ def optimizer(training: TrainingConfig) -> tf.keras.optimizers.Optimizer:
     if training.optimizer == "nadam" and keras.__version__.startswith("2."):
         problem = "Keras 2 does not save all of its state, so that a stopped training could not be resumed"
         raise ConfigError(f"training.optimizer: nadam: {problem}; install TensorFlow 2.16 or later, or use adam")
-    kind = keras_parts.part(tf.keras.optimizers, OPTIMIZERS[training.optimizer])
-    keras_parts.part(kind, *_SUMMING_METHODS)
+    kind = getattr(tf.keras.optimizers, OPTIMIZERS[training.optimizer])
+    if not any(hasattr(kind, method) for method in _SUMMING_METHODS):  # gradients would be summed twice
+        raise RunError(f"Keras {keras.__version__} is not supported; install one that the setup.py of memattn allows")
     parameters = inspect.signature(kind).parameters
-    options = [name for name in parameters if name not in _NO_OPTIONS]
-    for name in training.optimizer_options:
-        if name not in options:
-            problems = [f"unknown option of {training.optimizer}", *did_you_mean(name, options)]
-            known = f"its options: {listed(options)}"
-            raise ConfigError(f"training.optimizer_options.{name}: {'; '.join([*problems, known])}")
-    chosen = {
-        name: _option(name, value, parameters[name].default) for name, value in training.optimizer_options.items()
-    }
-    epsilon = {"epsilon": training.adam_epsilon} if "epsilon" in parameters else {}
-    summed = type(f"Summed{kind.__name__}", (_WithoutSum, kind), {})
+    defaults = {name: each.default for name, each in parameters.items() if name not in _NO_OPTIONS}
+    options = {name: _option(name, value, training, defaults) for name, value in training.optimizer_options.items()}
+    if "epsilon" in parameters:
+        options["epsilon"] = training.adam_epsilon
+    without_sum = type(f"Summed{kind.__name__}", (_WithoutSum, kind), {})
     try:
-        return summed(learning_rate=training.learning_rate, **epsilon, **chosen)
+        return without_sum(learning_rate=training.learning_rate, **options)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"training.optimizer_options: {reason(error)}") from error
 
 
-def _option(name: str, value: Any, default: bool | float | None) -> bool | float | None:
+def _option(name: str, value: Any, training: "TrainingConfig", defaults: Mapping[str, Any]) -> bool | float | None:
     """Returns the value of an option whose type is that of its default; where that is None, it may be a number, too.
 
-    Raises ConfigError for a value of another type.
+    Raises ConfigError for an unknown option and for a value of another type.
     """
-    hint = bool if isinstance(default, bool) else (float | None if default is None else float)
     key = f"training.optimizer_options.{name}"
-    return value_of(hint, value, key, Origin("config"), {})
+    if name not in defaults:
+        problems = [f"unknown option of {training.optimizer}", *did_you_mean(name, list(defaults))]
+        raise ConfigError(f"{key}: {'; '.join([*problems, f'its options: {listed(list(defaults))}'])}")
+    default = defaults[name]
+    hint = bool if isinstance(default, bool) else (float | None if default is None else float)
+    try:
+        return checked(key, hint, value)
+    except OptionError as error:
+        raise ConfigError(str(error)) from error
+
+
+def constant(training: "TrainingConfig", step: int, decays: int) -> float:
+    """Returns 1."""
+    return 1.0
+
+
+def inverse_sqrt(training: "TrainingConfig", step: int, decays: int) -> float:
+    """Returns a factor that rises linearly to 1 in `warmup_steps`, then falls with the square root of the step.
+
+    See Vaswani et al. (2017).
+    """
+    return min((step + 1) / training.warmup_steps, (training.warmup_steps / (step + 1)) ** 0.5)
+
+
+def linear(training: "TrainingConfig", step: int, decays: int) -> float:
+    """Returns a factor that falls linearly from 1 at the first step to 0 after `max_steps`."""
+    return 1 - step / training.max_steps
+
+
+def plateau(training: "TrainingConfig", step: int, decays: int) -> float:
+    """Returns a factor that is 1, times `decay_factor` for every `decay_patience` validations without improvement.
+
+    The learning rate does not fall below `min_learning_rate`.
+    """
+    return max(training.decay_factor**decays, min(1.0, training.min_learning_rate / training.learning_rate))
+
+
+# By the names in training.schedule. A schedule returns the factor of `training.learning_rate` at a training step, from
+# the number of updates so far, and the number of times that validations lowered the rate.
+SCHEDULES = {
+    "constant": constant,
+    "inverse_sqrt": inverse_sqrt,
+    "linear": linear,
+    "plateau": plateau,
+}
+
+
+def learning_rate(training: "TrainingConfig", step: int, decays: int) -> float:
+    """Returns the learning rate of the next update."""
+    return training.learning_rate * SCHEDULES[training.schedule](training, step, decays)
+
+
+def depends_on_max_steps(training: "TrainingConfig") -> bool:
+    """Returns whether a greater `max_steps` would have changed the learning rate of a past step."""
+    longer = dataclasses.replace(training, max_steps=2 * training.max_steps)
+    steps = {0, training.max_steps // 2, training.max_steps - 1}
+    return any(learning_rate(training, step, 0) != learning_rate(longer, step, 0) for step in steps)

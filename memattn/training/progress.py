@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from memattn.config import TrainingConfig
 from memattn.data.vocabulary import PAD
 from memattn.evaluation.metrics import METRICS
-from memattn.training.schedules import learning_rate
+from memattn.training.config import TrainingConfig
+from memattn.training.optimizers import learning_rate
 
 
 class Progress(tf.train.experimental.PythonState):
@@ -20,7 +20,7 @@ class Progress(tf.train.experimental.PythonState):
     Attributes:
       step: updates of the weights so far.
       examples: sentence pairs in these updates.
-      epoch, window, batch: place of the next batch in the data.
+      epoch, window, batch: position of the next batch in the data.
       seconds: time spent on training, stops not counted.
       bad_steps: updates skipped in a row so far, as their loss or gradient was not finite.
       first_loss: loss per target token of the first update; None before it.
@@ -50,14 +50,14 @@ class Progress(tf.train.experimental.PythonState):
         self.validations: list[dict[str, float]] = []
 
     @property
-    def place(self) -> tuple[int, int, int]:
-        """Place of the next batch in the data: epoch, window and batch."""
+    def position(self) -> tuple[int, int, int]:
+        """Position of the next batch in the data: epoch, window and batch."""
         return self.epoch, self.window, self.batch
 
-    def add_step(self, batches: Sequence[tuple[np.ndarray, np.ndarray]], place: tuple[int, int, int]) -> None:
-        """Counts an update from batches of sources and targets; `place` is the epoch, window and batch after them."""
+    def add_step(self, batches: Sequence[tuple[np.ndarray, np.ndarray]], position: tuple[int, int, int]) -> None:
+        """Counts an update from batches of sources and targets; `position` is that of the next batch."""
         self.step += 1
-        self.epoch, self.window, self.batch = place
+        self.epoch, self.window, self.batch = position
         self.examples += sum(int((target[:, 0] != PAD).sum()) for _, target in batches)
 
     def add_loss(self, loss: float, tokens: float) -> None:
@@ -67,18 +67,15 @@ class Progress(tf.train.experimental.PythonState):
         if self.first_loss is None and tokens:
             self.first_loss = loss / tokens
 
-    def add_validation(self, training: TrainingConfig, scores: Mapping[str, float]) -> bool:
-        """Notes the scores of a validation after this step; returns whether they are the best so far.
+    def add_validation(self, training: TrainingConfig, scores: Mapping[str, float], vocabulary_size: int) -> bool:
+        """Notes the scores of a validation after this step, and what follows; returns whether they are the best so far.
 
         `training.metric` decides, and exact match breaks ties, since it may rise while BLEU is still 0.
         """
         value, match = scores[training.metric], scores["exact_match"]
-        if self.best is None:
-            is_best = True
-        else:
-            best_value, best_match = self.best
-            is_better = METRICS[training.metric].is_better(value, best_value)
-            is_best = is_better or (value == best_value and match > best_match)
+        best_value, best_match = self.best or (math.nan, 0.0)
+        is_better = self.best is None or METRICS[training.metric].is_better(value, best_value)
+        is_best = is_better or (value == best_value and match > best_match)
         self.stalled = 0 if is_best else self.stalled + 1
         if is_best:
             self.best = [value, match]
@@ -86,28 +83,29 @@ class Progress(tf.train.experimental.PythonState):
         self.validations.append(
             {"step": self.step, "examples": self.examples, **rounded, "seconds": round(self.seconds, 1)}
         )
+        self._decay(training)
+        self._end(training, value, vocabulary_size)
+        self.interval_loss = self.interval_tokens = 0.0
+        self.validation_due = False
         return is_best
 
-    def decay(self, training: TrainingConfig) -> bool:
-        """Lowers the learning rate if its schedule does so after `stalled` validations; returns whether it fell."""
+    def _decay(self, training: TrainingConfig) -> None:
+        """Lowers the learning rate if its schedule does so after `stalled` validations."""
         is_due = self.stalled > 0 and self.stalled % training.decay_patience == 0
         rate, lower_rate = (learning_rate(training, self.step, self.decays + more) for more in (0, 1))
-        falls = is_due and lower_rate < rate
-        self.decays += falls
-        return falls
+        self.decays += is_due and lower_rate < rate
 
-    def end(self, training: TrainingConfig, scores: Mapping[str, float], vocabulary_size: int) -> None:
-        """Notes whether training ends after a validation with these scores, and whether it has diverged."""
-        metric, value, place = METRICS[training.metric], scores[training.metric], f"at step {self.step:,}"
+    def _end(self, training: TrainingConfig, value: float, vocabulary_size: int) -> None:
+        """Notes whether training ends after a validation with this value of the metric, and whether it has diverged."""
+        metric, when = METRICS[training.metric], f"at step {self.step:,}"
         if training.stop_at is not None and not metric.is_better(training.stop_at, value):
-            self.finished = f"{metric.title} {metric.with_unit(value)} {place}"
+            self.finished = f"{metric.title} {metric.with_unit(value)} {when}"
         elif training.patience is not None and self.stalled >= training.patience:
-            self.finished = f"{self.stalled} validations without a better {metric.title} {place}"
+            self.finished = f"{self.stalled} validations without a better {metric.title} {when}"
         elif self.step >= training.max_steps:
             self.finished, self.is_out_of_steps = f"{self.step:,} steps", True
         if self.finished:
             self.diverged = self.divergence(vocabulary_size)
-        self.interval_loss = self.interval_tokens = 0.0
 
     def resume(self, training: TrainingConfig) -> None:
         """Resumes a run that had done all of its steps, if `max_steps` has been raised since."""

@@ -1,102 +1,247 @@
 """Reports on training steps and validations: lines to print, and numbers, texts and pictures for TensorBoard."""
 
 import contextlib
+import io
+import itertools
 import math
 import os
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from memattn import console
+from memattn import console, files
 from memattn.config import Config, Seq2SeqConfig, TrainingConfig
+from memattn.errors import RunError
 from memattn.evaluation.formatting import clock
 from memattn.evaluation.metrics import METRICS
-from memattn.runs import run_folder
-from memattn.training import divergence
-from memattn.training.opening import OpenRun
-from memattn.training.progress import Progress
-from memattn.training.schedules import learning_rate
+from memattn.runs.run import Run
+from memattn.training.opening import ADVICE, OpenRun
+from memattn.training.optimizers import learning_rate
 from memattn.training.step import UpdateResult
-from memattn.training.validation import ValidationExample
 
-_MANY_PAIRS = 1_000_000  # training pairs, from which on the paper's learning rate gets no note
 MOST_PENDING = 100  # steps that may run before training waits for their results
+_MANY_PAIRS = 1_000_000  # training pairs, from which on the paper's learning rate gets no note
+_PICTURE_SECONDS = 30.0  # least time between two pictures; drawing one takes up to a second
 
 
-class Report(NamedTuple):
-    """A report on some training steps.
+class PendingStep(NamedTuple):
+    """A training step whose result is not read yet.
 
     Attributes:
-      warning: a line on skipped updates; "" if there are none.
-      line: a line on all other steps; "" if there are none.
-      scalars: numbers on all other steps, by name.
+      number: number of the step, from 1.
+      result: the result that `TrainingStep` returned.
+      position: epoch, window and batch of the first batch that the update was computed from.
     """
 
-    warning: str
-    line: str
-    scalars: dict[str, float]
+    number: int
+    result: tf.Tensor
+    position: tuple[int, int, int]
 
 
-def steps_report(
-    results: Sequence[UpdateResult], *, step: int, max_steps: int, seconds: float, learning_rate: float
-) -> Report:
-    """Reports on the training steps that ended with `step` and took `seconds`; there must be a result."""
-    finite = [result for result in results if result.is_finite]
-    skipped = len(results) - len(finite)
-    warning = f"step {step:,}: updates skipped, as loss or gradient was not finite: {skipped}" if skipped else ""
-    if not finite:
-        return Report(warning, "", {})
+class Log:
+    """Reports on a training: the chief prints lines, and records events for TensorBoard.
+
+    Training does not wait for a step's result: while the devices compute, further batches are prepared. Results are
+    read when a report, a validation or a checkpoint needs them, or when many are pending.
+
+    Attributes:
+      pending: steps whose results are not read yet.
+      results: results that no report has counted yet.
+      logged_at: time of the last report; validations since then are not counted.
+    """
+
+    def __init__(self, run: OpenRun):
+        self._run, self._events = run, Events()
+        self.pending: list[PendingStep] = []
+        self.results: list[UpdateResult] = []
+        self.logged_at = self._drawn_at = time.monotonic()
+        self._scalars: dict[str, float] = {}  # those of the last report
+        self._decays = run.progress.decays  # those at the last validation
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """Records events into the run folder in this context, and shows a line on progress if there is a terminal."""
+        run = self._run
+        with run.workers.entered_on_chief(self._events.written_to(run.folder)), contextlib.ExitStack() as stack:
+            if run.restored:
+                self.say(f"resuming from {run.restored}")
+            if run.step.jit_compile:
+                self.say(f"compiling for {len(run.batches.widths)} padded lengths: the first steps take longer")
+            if run.workers.is_chief:
+                stack.enter_context(console.showing(self.progress_parts))
+            yield
+
+    def say(self, line: str) -> None:
+        """Prints a line, once for all workers."""
+        self._run.workers.say(line)
+
+    def introduce(self) -> None:
+        """Prints what is trained, and which weights it starts with."""
+        run, config = self._run, self._run.config
+        parameters = sum(math.prod(variable.shape) for variable in run.model.trainable_variables)
+        self.say(f"{run.folder}: {parameters:,} parameters, {run.batches.pairs:,} training pairs")
+        if left_out := len(run.batches.corpus) - run.batches.pairs:
+            self.say(f"{left_out:,} pairs are left out: longer than data.max_source_length or data.max_target_length")
+        if run.validation.problem:
+            self.say(f"{config.data.path}: {run.validation.problem}; where it is 0, exact match decides")
+        if note := note_on_settings(config, run.batches.pairs):
+            self.say(note)
+        if config.training.init_from and not run.progress.step:
+            self.say(f"starting with the best weights of {config.training.init_from}")
+
+    def add(self, step: PendingStep) -> None:
+        """Notes a step that has been started. Raises as `collect`."""
+        self.pending.append(step)
+        if len(self.pending) == MOST_PENDING:
+            self.collect()
+
+    def collect(self) -> None:
+        """Waits for the pending steps. Raises RunError if too many updates in a row were not finite, and so skipped."""
+        progress = self._run.progress
+        for step in self.pending:
+            result = UpdateResult.read(step.result)
+            self.results.append(result)
+            if result.is_finite:
+                progress.bad_steps = 0
+                progress.add_loss(result.loss, result.tokens)
+            else:
+                progress.bad_steps += 1
+            if progress.bad_steps > self._run.config.training.max_bad_steps:
+                raise self._skipped_too_often(step)
+        self.pending.clear()
+
+    def _skipped_too_often(self, step: PendingStep) -> RunError:
+        """Returns the error for the last of too many updates skipped in a row; writes its batches to a file."""
+        run = self._run
+        batches = itertools.islice(run.batches.stream(*step.position), run.config.training.accumulate)
+        arrays: dict[str, Any] = {}
+        for number, ((source, target), _) in enumerate(batches):
+            arrays |= {f"source_{number}": source, f"target_{number}": target}
+        content, path = io.BytesIO(), os.path.join(run.folder, f"bad_step-{step.number}.npz")
+        np.savez(content, **arrays)
+        if run.workers.is_chief:
+            files.write(path, content.getvalue())
+        return self._not_finite(
+            f"the loss or its gradient is not finite at step {step.number}, whose batch is in {path}"
+        )
+
+    def settle(self) -> None:
+        """Waits for the pending steps, and checks what a validation or a checkpoint needs.
+
+        Raises as `collect`. If events could not be written, or weights are not finite, raises an error on all workers.
+        """
+        self.collect()
+        with self._run.workers.barrier():
+            if self._events.failure:
+                raise self._events.failure
+            if not all(np.isfinite(variable.numpy()).all() for variable in self._run.model.trainable_variables):
+                raise self._not_finite(f"the weights are not finite at step {self._run.progress.step}")
+
+    def _not_finite(self, problem: str) -> RunError:
+        latest = self._run.recent.latest_checkpoint or "none"
+        return RunError(f"{self._run.folder}: {problem}; the last checkpoint is {latest}; {ADVICE}")
+
+    def write_steps(self) -> None:
+        """Records a report on the steps since the last one. Prints it, unless a terminal shows a line on progress."""
+        self.collect()
+        if not self.results:
+            return
+        training, progress, now = self._run.config.training, self._run.progress, time.monotonic()
+        finite = [result for result in self.results if result.is_finite]
+        if skipped := len(self.results) - len(finite):
+            self.say(f"step {progress.step:,}: updates skipped, as loss or gradient was not finite: {skipped}")
+        if finite:
+            rate = learning_rate(training, progress.step - 1, progress.decays)
+            self._scalars = step_scalars(finite, len(self.results), now - self.logged_at, rate)
+            if not console.on_terminal():
+                self.say(steps_line(progress.step, training.max_steps, self._scalars))
+            self._events.record("train", self._scalars, progress.step)
+        self.results.clear()
+        self.logged_at = now
+
+    def write_validation(self, scores: Mapping[str, float], seconds: float, *, is_best: bool) -> None:
+        """Prints and records a validation, which took `seconds`."""
+        training, progress = self._run.config.training, self._run.progress
+        self.say(validation_line(progress.step, scores, seconds, is_best=is_best))
+        self._events.record("validation", scores, progress.step)
+        self._run.workers.on_chief(self._show_example)
+        if progress.decays > self._decays:
+            rate = learning_rate(training, progress.step, progress.decays)
+            self.say(f"no better for {progress.stalled} validations: the learning rate is now {rate:.3g}")
+            self._decays = progress.decays
+
+    def _show_example(self) -> None:
+        """Prints and records a sentence with its translation; now and then, also draws their alignment."""
+        validation, step = self._run.validation, self._run.progress.step
+        lines = [f"{name:<13}{text}".rstrip() for name, text in validation.example._asdict().items()]
+        for line in lines:
+            self.say(f"  {line}")
+        self._events.record_text("validation/example", lines, step)
+        if time.monotonic() - self._drawn_at >= _PICTURE_SECONDS and (png := validation.draw_example()):
+            self._events.record_picture("validation/alignment", png, step)
+            self._drawn_at = time.monotonic()
+
+    def write_end(self) -> None:
+        """Prints why training has ended."""
+        progress, metric = self._run.progress, METRICS[self._run.config.training.metric]
+        best = metric.with_unit(progress.best[0]) if progress.best else "none"
+        self.say(f"finished: {progress.finished}; best validation {metric.title} {best}")
+        self.say(f"evaluate with: memattn-eval --run_dir {shlex.quote(self._run.folder)}")
+
+    def progress_parts(self) -> list[str]:
+        """Returns the parts of the line that a terminal shows during training, the most important ones first."""
+        training, progress, scalars = self._run.config.training, self._run.progress, self._scalars
+        parts = [f"step {progress.step:,}/{training.max_steps:,}"]
+        if progress.validation_due:
+            return [*parts, "validating"]
+        if scalars:
+            left = (training.max_steps - progress.step) / scalars["steps_per_second"]
+            parts += [
+                f"loss {scalars['loss']:.4f}",
+                f"{scalars['tokens_per_second']:,.0f} tokens/s",
+                f"{clock(left)} left",
+            ]
+        if progress.best:
+            metric = METRICS[training.metric]
+            parts.append(f"best {metric.title} {metric.with_unit(progress.best[0])}")
+        return parts
+
+    def leave_out(self, seconds: float) -> None:
+        """Excludes time without training steps from the speed in the next report."""
+        self.logged_at += seconds
+
+
+def step_scalars(finite: Sequence[UpdateResult], steps: int, seconds: float, learning_rate: float) -> dict[str, float]:
+    """Returns numbers on training steps, by name, from the results of those that were not skipped."""
     total = UpdateResult(*map(sum, zip(*finite, strict=True)))
-    loss, accuracy, speed = total.loss / total.tokens, total.correct / total.tokens, len(results) / seconds
-    line = (
-        f"step {step:,}/{max_steps:,}  loss {loss:.4f}  perplexity {math.exp(min(loss, 99)):.3f}  "
-        f"accuracy {100 * accuracy:.2f}%  {speed:.2f} steps/s  {total.tokens / seconds:,.0f} target tokens/s  "
-        f"{clock((max_steps - step) / speed)} left"
-    )
-    scalars = {
-        "loss": loss,
-        "accuracy": accuracy,
+    return {
+        "loss": total.loss / total.tokens,
+        "accuracy": total.correct / total.tokens,
         "gradient_norm": total.gradient_norm / len(finite),
         "learning_rate": learning_rate,
-        "steps_per_second": speed,
+        "steps_per_second": steps / seconds,
         "tokens_per_second": total.tokens / seconds,
     }
-    return Report(warning, line, scalars)
 
 
-def progress_parts(training: TrainingConfig, progress: Progress, scalars: Mapping[str, float]) -> list[str]:
-    """Returns the parts of the line that a terminal shows during training, the most important ones first.
-
-    `scalars` are those of the last report on training steps; none before the first.
-    """
-    parts = [f"step {progress.step:,}/{training.max_steps:,}"]
-    if progress.validation_due:
-        return [*parts, "validating"]
-    if scalars:
-        left = (training.max_steps - progress.step) / scalars["steps_per_second"]
-        parts += [
-            f"loss {scalars['loss']:.4f}",
-            f"{scalars['tokens_per_second']:,.0f} tokens/s",
-            f"{clock(left)} left",
-        ]
-    if progress.best:
-        metric = METRICS[training.metric]
-        parts.append(f"best {metric.title} {metric.with_unit(progress.best[0])}")
-    return parts
+def steps_line(step: int, max_steps: int, scalars: Mapping[str, float]) -> str:
+    """Returns the line on the training steps that ended with `step`."""
+    loss, speed = scalars["loss"], scalars["steps_per_second"]
+    return (
+        f"step {step:,}/{max_steps:,}  loss {loss:.4f}  perplexity {math.exp(min(loss, 99)):.3f}  "
+        f"accuracy {100 * scalars['accuracy']:.2f}%  {speed:.2f} steps/s  "
+        f"{scalars['tokens_per_second']:,.0f} target tokens/s  {clock((max_steps - step) / speed)} left"
+    )
 
 
 def validation_line(step: int, scores: Mapping[str, float], seconds: float, *, is_best: bool) -> str:
     """Returns the line on a validation after `step`, which took `seconds`."""
     texts = [f"{METRICS[name].title} {METRICS[name].with_unit(score)}" for name, score in scores.items()]
     return f"validation at step {step:,}: {'  '.join(texts)}  ({seconds:.1f} s){'  best so far' if is_best else ''}"
-
-
-def example_lines(example: ValidationExample) -> list[str]:
-    """Returns a sentence, its reference and its translation, each as a line."""
-    return [f"{name:<13}{text}".rstrip() for name, text in example._asdict().items()]
 
 
 def note_on_settings(config: Config, pairs: int) -> str | None:
@@ -111,17 +256,11 @@ def note_on_settings(config: Config, pairs: int) -> str | None:
     )
 
 
-def end_line(finished: str, metric: str, best: float | None) -> str:
-    """Returns the line on why training has ended, and on the best value of `training.metric`."""
-    value = "none" if best is None else METRICS[metric].with_unit(best)
-    return f"finished: {finished}; best validation {METRICS[metric].title} {value}"
-
-
 class Events:
     """Writer of TensorBoard's events: numbers, texts and pictures, each with its training step.
 
     Attributes:
-      failure: error of a write; None if none failed. Training raises it where all workers can end together.
+      failure: error of a write; None if none failed.
     """
 
     failure: OSError | tf.errors.OpError | None = None
@@ -129,7 +268,7 @@ class Events:
     @contextlib.contextmanager
     def written_to(self, folder: str) -> Iterator[None]:
         """Writes what is recorded in this context into a run folder. Outside of it, records are lost."""
-        writer = tf.summary.create_file_writer(os.path.join(folder, run_folder.EVENTS))
+        writer = tf.summary.create_file_writer(Run(folder).events)
         with contextlib.closing(writer), writer.as_default():
             yield
 
@@ -156,88 +295,3 @@ class Events:
             yield
         except (OSError, tf.errors.OpError) as error:
             self.failure = error
-
-
-class PendingStep(NamedTuple):
-    """A training step whose result is not read yet.
-
-    Attributes:
-      number: number of the step, from 1.
-      result: the result that `TrainingStep` returned.
-      place: epoch, window and batch of the first batch that the update was computed from.
-    """
-
-    number: int
-    result: tf.Tensor
-    place: tuple[int, int, int]
-
-
-class StepLog:
-    """The results of the steps since the last report.
-
-    Training does not wait for a step's result: while the devices compute, further batches are prepared. Results are
-    read when a report, a validation or a checkpoint needs them, or when many are pending.
-
-    Attributes:
-      pending: steps whose results are not read yet.
-      results: results that no report has counted yet.
-      logged_at: time of the last report; validations since then are not counted.
-    """
-
-    def __init__(self, run: OpenRun, events: Events):
-        self._run, self._events = run, events
-        self.pending: list[PendingStep] = []
-        self.results: list[UpdateResult] = []
-        self.logged_at = time.monotonic()
-        self._scalars: dict[str, float] = {}  # those of the last report
-
-    def add(self, step: PendingStep) -> None:
-        """Notes a step that has been started. Raises as `collect`."""
-        self.pending.append(step)
-        if len(self.pending) == MOST_PENDING:
-            self.collect()
-
-    def collect(self) -> None:
-        """Waits for the pending steps. Raises RunError if too many updates in a row were not finite, and so skipped."""
-        progress = self._run.progress
-        for step in self.pending:
-            result = UpdateResult.read(step.result)
-            self.results.append(result)
-            if result.is_finite:
-                progress.bad_steps = 0
-                progress.add_loss(result.loss, result.tokens)
-            else:
-                progress.bad_steps += 1
-            if progress.bad_steps > self._run.config.training.max_bad_steps:
-                raise divergence.skipped_too_often(self._run, step.number, step.place)
-        self.pending.clear()
-
-    def write(self) -> None:
-        """Records a report on the steps since the last one. Prints it, unless a terminal shows a line on progress."""
-        self.collect()
-        if not self.results:
-            return
-        now, training, progress = time.monotonic(), self._run.config.training, self._run.progress
-        report = steps_report(
-            self.results,
-            step=progress.step,
-            max_steps=training.max_steps,
-            seconds=now - self.logged_at,
-            learning_rate=learning_rate(training, progress.step - 1, progress.decays),
-        )
-        self.results.clear()
-        self.logged_at = now
-        if report.warning:
-            self._run.say(report.warning)
-        if report.line and not console.on_terminal():
-            self._run.say(report.line)
-        self._scalars = report.scalars or self._scalars
-        self._events.record("train", report.scalars, progress.step)
-
-    def progress_parts(self) -> list[str]:
-        """Returns the parts of the line that a terminal shows. It is up to date but for results that are not read."""
-        return progress_parts(self._run.config.training, self._run.progress, self._scalars)
-
-    def leave_out(self, seconds: float) -> None:
-        """Excludes time without training steps from the speed in the next report."""
-        self.logged_at += seconds

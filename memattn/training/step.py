@@ -8,12 +8,12 @@ import numpy as np
 import tensorflow as tf
 
 from memattn import xla
-from memattn.config import TrainingConfig
 from memattn.data.sentences import PADDING
 from memattn.data.vocabulary import PAD
 from memattn.models.dropout import split_seed
 from memattn.models.interface import Model
 from memattn.models.seq2seq import Seq2Seq
+from memattn.training.config import TrainingConfig
 from memattn.training.loss import LOSSES, context_distance
 from memattn.training.optimizers import optimizer
 
@@ -107,31 +107,31 @@ class TrainingStep:
         teacher_weight = self._teacher_weight(step)
         first = step * len(batches)
         seeds = [tf.constant([self._config.seed, (first + i) % 2**31], tf.int32) for i in range(len(batches))]
-        shares = [(self._share(source), self._share(target)) for source, target in batches]
+        divided = [(self._divided(source), self._divided(target)) for source, target in batches]
         if len(batches) == 1:
-            return self._traced_update(*shares[0], seeds[0], tokens, teacher_weight)
+            return self._traced_update(*divided[0], seeds[0], tokens, teacher_weight)
         total = None
-        for share, seed in zip(shares, seeds, strict=True):  # memory holds only the sum and one batch's gradients
-            gradients = self._traced_gradients(*share, seed, tokens, teacher_weight)
+        for batch, seed in zip(divided, seeds, strict=True):  # memory holds only the sum and one batch's gradients
+            gradients = self._traced_gradients(*batch, seed, tokens, teacher_weight)
             total = gradients if total is None else self._traced_add(total, gradients)
             del gradients
         return self._traced_apply(total, tokens)
 
     def _teacher_weight(self, step: int) -> tf.Tensor | None:
-        """Returns the weight of the teacher's contexts; None once it is 0, which traces a graph without the teacher."""
+        """Returns the weight of the teacher's contexts; None after `teacher_steps`: updates then skip the teacher."""
         if self._teacher is None:
             return None
         weight = self._config.teacher_weight * (1 - step / self._config.teacher_steps)
         return tf.constant(np.float32(weight)) if weight > 0 else None
 
-    def _share(self, side: np.ndarray):
-        """Divides the rows of a batch's side equally among the replicas, after adding rows of padding where needed."""
+    def _divided(self, rows: np.ndarray):
+        """Divides the rows of sources or targets equally among the replicas, after adding rows of padding if needed."""
         if self._replicas == 1:
-            return tf.constant(side)
-        missing = [(0, -len(side) % self._replicas), *[(0, 0)] * (side.ndim - 1)]
-        shares = np.split(np.pad(side, missing, constant_values=PADDING[side.dtype.kind]), self._replicas)
+            return tf.constant(rows)
+        missing = [(0, -len(rows) % self._replicas), *[(0, 0)] * (rows.ndim - 1)]
+        parts = np.split(np.pad(rows, missing, constant_values=PADDING[rows.dtype.kind]), self._replicas)
         return self._strategy.experimental_distribute_values_from_function(
-            lambda context: tf.constant(shares[context.replica_id_in_sync_group])
+            lambda context: tf.constant(parts[context.replica_id_in_sync_group])
         )
 
     def _update(self, source, target, seed, tokens, teacher_weight):

@@ -1,4 +1,4 @@
-"""Lets all workers agree on signals that stop training, and on the clock that makes a checkpoint due."""
+"""Signals that stop a training, and the clock that makes a checkpoint due."""
 
 import contextlib
 import signal
@@ -7,24 +7,26 @@ import time
 from collections.abc import Iterator
 from types import FrameType
 
-import tensorflow as tf
+from memattn.training.distribution import Workers
 
-from memattn.training import distribution
+_STEPS_BETWEEN_AGREEMENTS = 10  # of several workers, as an agreement takes time
 
 
 class Stopping:
-    """Decides together with the other workers whether training stops, and whether a checkpoint is due.
+    """Decides whether training stops, and whether a checkpoint is due, in the same training step on all workers.
 
     Attributes:
       received: the signal that this process got; None before one came.
       agreed: the signal that all workers stop for; None while training continues.
+      checkpoint_due: whether the last checkpoint is older than `training.checkpoint_minutes`.
     """
 
     received: signal.Signals | None = None
     agreed: signal.Signals | None = None
+    checkpoint_due = False
 
-    def __init__(self, strategy: tf.distribute.Strategy, checkpoint_minutes: float):
-        self._strategy, self._checkpoint_seconds = strategy, 60 * checkpoint_minutes
+    def __init__(self, workers: Workers, checkpoint_minutes: float):
+        self._workers, self._checkpoint_seconds = workers, 60 * checkpoint_minutes
         self._saved_at = time.monotonic()
 
     @contextlib.contextmanager
@@ -45,24 +47,26 @@ class Stopping:
             raise KeyboardInterrupt
         self.received = signal.Signals(number)
 
-    def agree(self, step: int) -> bool:
-        """Stops all workers if one got a signal; returns whether a checkpoint is due by the chief's clock.
+    def is_requested(self) -> bool:
+        """Returns whether this process got a signal."""
+        return self.received is not None
 
-        Between the meetings of several workers, it does nothing and returns False.
+    def agree(self, step: int) -> None:
+        """Sets `agreed` if a worker got a signal, and `checkpoint_due` by the chief's clock.
+
+        Several workers agree only after every tenth step.
         """
-        if not distribution.meets(self._strategy, step):
-            return False
-        passed = time.monotonic() - self._saved_at
-        due = distribution.is_chief(self._strategy) and passed > self._checkpoint_seconds
-        signalled, due = distribution.on_any_worker(self._strategy, [self.received is not None, due])
-        if signalled:
+        if self._workers.several and step % _STEPS_BETWEEN_AGREEMENTS:
+            return
+        is_late = time.monotonic() - self._saved_at > self._checkpoint_seconds
+        requested, self.checkpoint_due = self._workers.any(self.is_requested(), self._workers.is_chief and is_late)
+        if requested:
             self.stop()
-        return due
 
     def stop(self) -> None:
-        """Makes this worker end training after this step, as all others do."""
+        """Makes training end after this step; all workers must call it in the same step."""
         self.agreed = self.received or signal.SIGTERM  # the signal of another worker is not known here
 
     def saved(self) -> None:
         """Notes that a checkpoint was written."""
-        self._saved_at = time.monotonic()
+        self._saved_at, self.checkpoint_due = time.monotonic(), False

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from memattn.config import Config, DecodingConfig
 from memattn.data.tokenizer import Tokenizer, bleu_problem, without_line_breaks
@@ -14,14 +13,12 @@ from memattn.data.vocabulary import PAD, Vocabulary
 from memattn.errors import ConfigError
 from memattn.evaluation import metrics, test_set
 from memattn.evaluation.metrics import Comparison
-from memattn.evaluation.target_loss import target_loss
 from memattn.evaluation.test_set import TestSet
 from memattn.models.interface import Model
 from memattn.search.scorer import Scorer
 from memattn.search.searcher import Searcher, StoppedError, decode
-from memattn.training import distribution
 
-_COVERED_TARGETS = 0.95  # share of the validation targets that active memory must have room for
+_COVERED_TARGETS = 0.95  # fraction of the validation targets that active memory must have room for
 
 
 class ValidationExample(NamedTuple):
@@ -47,8 +44,8 @@ class Validation:
         path = config.data.path
         self._valid = test_set.read(path, "valid", vocabulary, tokenizer, config.data.source)
         self.metrics = metrics.validation_metrics(config.training.metric)
-        metrics.check_installed(self.metrics)
-        if metrics.METRICS[config.training.metric].needs_trees and not are_trees(self._valid.references):
+        metrics.check_installed({metrics.METRICS[config.training.metric].kind})
+        if metrics.METRICS[config.training.metric].kind == "trees" and not are_trees(self._valid.references):
             problem = f"{config.training.metric} compares trees, and {path} has other targets"
             raise ConfigError(f"training.metric: {problem}; see memattn-prepare parsing")
         self.problem = bleu_problem(tokenizer, self._valid.references) if config.training.metric == "bleu" else None
@@ -59,16 +56,6 @@ class Validation:
         source = without_line_breaks(self._valid.source.text(self._example_index, vocabulary, tokenizer))
         self.example = ValidationExample(source, self._valid.references[self._example_index], "")
         self._example_tokens: list[str] = []  # of the translation
-
-    def chiefs_scores(self, strategy: tf.distribute.Strategy, stop: Callable[[], bool]) -> dict[str, float] | None:
-        """Returns the scores that the chief computes, on every worker; None if `stop()` became true on the chief."""
-
-        def numbers() -> list[float]:
-            scores = self.scores(stop)
-            return [0.0] * (1 + len(self.metrics)) if scores is None else [1.0, *scores.values()]
-
-        is_complete, *values = distribution.numbers_of_chief(strategy, numbers, 1 + len(self.metrics))
-        return dict(zip(self.metrics, values, strict=True)) if is_complete else None
 
     def scores(self, stop: Callable[[], bool] = lambda: False) -> dict[str, float] | None:
         """Returns the scores of the current weights; None if `stop()`, asked before each batch, became true."""
@@ -81,7 +68,7 @@ class Validation:
                 hypotheses=hypotheses,
                 references=self._valid.references,
                 detokenized_references=self._valid.detokenized_references,
-                target_loss=lambda: target_loss(self._scorer, self._valid.source, self._valid.target, stop),
+                target_loss=lambda: self._scorer.target_loss(self._valid.source, self._valid.target, stop),
             )
             scores = {name: score.value for name, score in metrics.scores(comparison, self.metrics).items()}
         except StoppedError:

@@ -3,6 +3,7 @@
 python scripts/benchmark.py data --pairs 20000000 --output runs/results/speed/data.json
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -14,11 +15,12 @@ from tqdm import tqdm
 
 from memattn import cli, files
 from memattn.data import corpus
-from memattn.data.preparation.appender import Appender
-from memattn.data.vocabulary import EOS, Vocabulary
+from memattn.data.sentences import Sentences
+from memattn.data.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 
 _RESUMED_STEP = 100_000  # step at which resuming is timed
 _BLOCK = 500_000  # pairs written at a time
+_VOCABULARY_SIZE = 16_004
 
 
 def main() -> int:
@@ -28,7 +30,7 @@ def main() -> int:
     options = flags.FLAGS
     if options.output:
         files.make_folder(os.path.dirname(options.output))
-    vocabulary = Vocabulary([str(i) for i in range(16_000)])
+    vocabulary = Vocabulary([str(i) for i in range(_VOCABULARY_SIZE - len(SPECIAL_TOKENS))])
     if not os.path.exists(corpus.binary_paths(options.folder, "train", "source")["ids"]):
         unfinished = f"{options.folder.rstrip('/')}{files.UNFINISHED}"
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -75,25 +77,20 @@ def _write(folder: str, pairs: int) -> None:
     """Writes a corpus of sentences of 5 to 45 random tokens; a target is about as long as its source."""
     os.makedirs(folder)
     random = np.random.default_rng(1)
-    sides = []
-    for side in corpus.SIDES:
-        paths = corpus.binary_paths(folder, "train", side)
-        ids, offsets = Appender(paths["ids"], np.uint16), Appender(paths["offsets"], np.int64)
-        offsets.append(np.zeros(1))
-        sides.append((ids, offsets))
-    for start in tqdm(range(0, pairs, _BLOCK), desc="writing", unit=" blocks", disable=None):
-        number = min(_BLOCK, pairs - start)
-        source = random.integers(5, 46, number)
-        target = source + random.integers(-4, 5, number)
-        for (ids, offsets), lengths in zip(sides, (source, target), strict=True):
-            ends = np.cumsum(lengths)
-            tokens = random.integers(4, 16_004, ends[-1], dtype=np.uint16)
-            tokens[ends - 1] = EOS
-            offsets.append(ids.length + ends)
-            ids.append(tokens)
-    for ids, offsets in sides:
-        ids.flush()
-        offsets.flush()
+    with contextlib.ExitStack() as stack:
+        writers = [
+            stack.enter_context(corpus.SentencesWriter(folder, "train", side, _VOCABULARY_SIZE))
+            for side in corpus.SIDES
+        ]
+        for start in tqdm(range(0, pairs, _BLOCK), desc="writing", unit=" blocks", disable=None):
+            number = min(_BLOCK, pairs - start)
+            source = random.integers(5, 46, number)
+            target = source + random.integers(-4, 5, number)
+            for writer, lengths in zip(writers, (source, target), strict=True):
+                ends = np.cumsum(lengths)
+                tokens = random.integers(len(SPECIAL_TOKENS), _VOCABULARY_SIZE, ends[-1], dtype=np.uint16)
+                tokens[ends - 1] = EOS
+                writer.append(Sentences(tokens, np.append(0, ends)))
 
 
 def _memory() -> dict[str, float]:

@@ -9,6 +9,7 @@ time is the difference in time between decoding twice as many steps and decoding
 import statistics
 
 from absl import flags
+from studies import standalone
 
 from benchmarks import race, systems, tables
 from memattn import cli
@@ -46,15 +47,15 @@ def main() -> int:
                         row["ms a step"] = float(f"{1e3 * steps / length:.3g}")
                         row["over steps"] = round(result.median / steps, 2)
                 rows.append(row)
-    title = "Decode time of one sentence"
-    tables.write(rows, options, title=title)
+    tables.write(rows, options, title="Decode time of one sentence")
     return 0
 
 
 def run() -> None:
     """Defines the flags, then runs `main`."""
-    race.define_flags(output="runs/results/speed/latency", systems=LATENT)
+    race.define_flags(systems=LATENT)
+    tables.define_output("latency")
     race.define_sizes("25")
-    race.define_numbers("beam_sizes", "1,5", "Hypotheses of the sentence.")
+    standalone.define_numbers("beam_sizes", "1,5", "Hypotheses of the sentence.")
     flags.FLAGS.set_default("repeats", 30)
     cli.run(main, tensorflow=True)

@@ -16,9 +16,9 @@ from benchmarks import race, systems, tables
 from memattn import cli
 
 # Lengths are uniform on 0..L in Table 1 and average 35 in Table 3.
-TABLES: dict[int, dict[str, Any]] = {
-    1: {"lengths": [20, 50, 100, 200], "source_lengths": "uniform", "examples": 1000, "units": 256, "vocabulary": 24},
-    3: {"lengths": [35], "source_lengths": "news", "examples": 2169, "units": 512, "vocabulary": 16_004},
+TABLES: dict[int, tuple[list[int], dict[str, Any]]] = {
+    1: ([20, 50, 100, 200], {"source_lengths": "uniform", "examples": 1000, "units": 256, "vocabulary": 24}),
+    3: ([35], {"source_lengths": "news", "examples": 2169, "units": 512, "vocabulary": 16_004}),
 }
 
 TIMED = ["memattn: memory, K = 32", "memattn: memory, K = 64", "memattn: Bahdanau"]
@@ -26,20 +26,13 @@ TIMED = ["memattn: memory, K = 32", "memattn: memory, K = 64", "memattn: Bahdana
 
 def main() -> int:
     options = flags.FLAGS
-    table, rows = TABLES[int(options.table)], []
+    lengths, table = TABLES[int(options.table)]
+    rows = []
     options.set_default("output", f"runs/results/speed/table{options.table}")
-    for length in table["lengths"]:
-        work = race.decoding_work(
-            options,
-            length=length,
-            source_lengths=table["source_lengths"],
-            examples=options.examples or table["examples"],
-            batch=options.batch_size,
-            beam=10,
-            as_source=True,
-            units=table["units"],
-            vocabulary=table["vocabulary"],
-        )
+    for length in lengths:
+        examples = options.examples or table["examples"]
+        work = {**table, "task": "decode", "length": length, "examples": examples, "batch": options.batch_size}
+        work |= {"beam": 10, "as_source": True}
         measured = race.race({name: (name, work) for name in options.systems}, options)
         paper = printed.TABLE_3_SECONDS
         if options.table == "1":
@@ -61,7 +54,8 @@ def run() -> None:
     """Defines the flags, then runs `main`."""
     # The libraries cannot end hypotheses at their sources' lengths.
     ours = [name for name in systems.SYSTEMS if name.startswith("memattn")]
-    race.define_flags(output=None, systems=TIMED, known=ours)
+    race.define_flags(systems=TIMED, known=ours)
+    tables.define_output("paper")
     flags.DEFINE_enum("table", "1", ["1", "3"], "Table of the paper.")
     flags.DEFINE_integer("examples", None, "Number of sources (default: the table's).", lower_bound=1)
     flags.DEFINE_integer("batch_size", 32, "Sources decoded together.", lower_bound=1)

@@ -37,8 +37,7 @@ def main() -> int:
                     "notes": update.notes,
                 }
             )
-    title = "Time of the parts of one training step"
-    tables.write(rows, options, title=title)
+    tables.write(rows, options, title="Time of the parts of one training step")
     return 0
 
 
@@ -62,7 +61,8 @@ def run() -> None:
     """Defines the flags, then runs `main`."""
     ours = [name for name, system in systems.SYSTEMS.items() if system.worker == "ours" and not system.selected]
     timed = ["memattn: memory, K = 32", "memattn: Bahdanau"]
-    race.define_flags(output="runs/results/speed/parts", systems=timed, known=ours)
+    race.define_flags(systems=timed, known=ours)
+    tables.define_output("parts")
     train.define_sizes()
     flags.register_validator("lengths", lambda lengths: len(lengths) == 1, "one length")
     cli.run(main, tensorflow=True)

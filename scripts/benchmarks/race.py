@@ -10,11 +10,12 @@ import pathlib
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import IO, Any, cast
 
 import numpy as np
 from absl import flags
+from studies import standalone
 from tqdm import tqdm
 
 from benchmarks.peers import worker
@@ -68,22 +69,12 @@ class Measured:
 
 def define_sizes(lengths: str) -> None:
     """Defines the flags of benchmarks whose sizes the user chooses."""
-    define_numbers("lengths", lengths, "Lengths L in tokens, separated by commas.")
+    standalone.define_numbers("lengths", lengths, "Lengths L in tokens, separated by commas.")
     flags.DEFINE_integer("units", 256, "Units per layer and direction; also the embedding size.", lower_bound=1)
     flags.DEFINE_integer("vocabulary", 24, "Number of ids, including four special ones.", lower_bound=5)
 
 
-def define_numbers(name: str, numbers: str, meaning: str) -> None:
-    """Defines a flag for positive integers, separated by commas."""
-    flags.DEFINE_list(name, numbers.split(","), meaning)
-    flags.register_validator(
-        name,
-        lambda values: bool(values) and all(value.isdecimal() and int(value) for value in values),
-        "positive integers, separated by commas",
-    )
-
-
-def define_flags(*, output: str | None, systems: list[str], known: list[str] | None = None) -> None:
+def define_flags(*, systems: list[str], known: list[str] | None = None) -> None:
     """Defines the flags that all benchmarks share.
 
     Of the `known` systems, by default all, `systems` are timed if the command line names none.
@@ -95,40 +86,30 @@ def define_flags(*, output: str | None, systems: list[str], known: list[str] | N
     flags.DEFINE_integer("repeats", 5, "Runs per system, in turns.", lower_bound=1)
     flags.DEFINE_string("environments", "build/peers", "Folder made by scripts/benchmarks/peers/setup.sh.")
     flags.DEFINE_string("logs", "build/logs", "Folder of the systems' output.")
-    flags.DEFINE_string("output", output, "Path of the results, without file extension.")
 
 
 def decoding_work(
-    options: flags.FlagValues,
-    *,
-    length: int,
-    source_lengths: int | str,
-    examples: int,
-    batch: int,
-    beam: int,
-    as_source: bool = False,
-    units: int | None = None,
-    vocabulary: int | None = None,
+    options: flags.FlagValues, *, length: int, source_lengths: int | str, examples: int, batch: int, beam: int
 ) -> dict[str, Any]:
-    """Returns the work of a worker that decodes; see `peers/worker.py`. `options` have the sizes that are not given."""
-    return {
-        "task": "decode",
-        "length": length,
-        "source_lengths": source_lengths,
-        "as_source": as_source,
-        "examples": examples,
-        "batch": batch,
-        "beam": beam,
-        "units": units or options.units,
-        "vocabulary": vocabulary or options.vocabulary,
-    }
+    """Returns the work of a worker that decodes, see `peers/worker.py`; `options` have the size of the model."""
+    work = {"task": "decode", "length": length, "source_lengths": source_lengths, "as_source": False}
+    work |= {"examples": examples, "batch": batch, "beam": beam}
+    return {**work, "units": options.units, "vocabulary": options.vocabulary}
 
 
-def check(all_runners: Iterable[Mapping[str, tuple[str, Mapping[str, Any]]]]) -> None:
-    """Raises ConfigError if a system cannot select tokens from its work; see `race` for `runners`."""
-    for runners in all_runners:
-        for system, work in runners.values():
-            _check_selection(system, work)
+def check(runners: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
+    """Raises ConfigError if a system selects no more tokens than a batch's sources have, or the whole vocabulary.
+
+    See `race` for `runners`.
+    """
+    for name, work in runners.values():
+        selected, vocabulary = SYSTEMS[name].selected, work["vocabulary"]
+        source_tokens = worker.tokens_of_batch(worker.SimpleNamespace(**work)) if selected else 0
+        if selected and not source_tokens < selected < vocabulary:
+            raise ConfigError(
+                f"{name}: selects {selected:,} tokens; it needs a --vocabulary above that, not {vocabulary:,}, and "
+                f"batches of fewer source tokens, not {source_tokens:,}"
+            )
 
 
 def race(
@@ -139,7 +120,7 @@ def race(
     `warming_up` runners warm up at the same time, which lengthens `fold_seconds` if there are several. Raises RunError,
     and ConfigError as `check`.
     """
-    check([runners])
+    check(runners)
     for folder in (options.logs, os.path.dirname(options.output)):
         files.make_folder(folder)
     if options.device == "cpu":
@@ -242,19 +223,6 @@ def _busy_seconds() -> float:
     with open("/proc/stat", encoding="utf-8") as file:
         fields = [int(field) for field in file.readline().split()[1:9]]
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
-
-
-def _check_selection(name: str, work: Mapping[str, Any]) -> None:
-    """Raises ConfigError if a system selects no more tokens than a batch's sources have, or the whole vocabulary."""
-    selected, vocabulary = SYSTEMS[name].selected, work["vocabulary"]
-    if not selected:
-        return
-    source_tokens = worker.tokens_of_batch(worker.SimpleNamespace(**work))
-    if not source_tokens < selected < vocabulary:
-        raise ConfigError(
-            f"{name}: selects {selected:,} tokens; it needs a --vocabulary above that, not {vocabulary:,}, and batches "
-            f"of fewer source tokens, not {source_tokens:,}"
-        )
 
 
 def _log(name: str, options: flags.FlagValues) -> str:

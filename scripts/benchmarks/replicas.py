@@ -17,7 +17,6 @@ from benchmarks import tables
 from memattn import cli, files
 from memattn import config as configs
 from memattn.evaluation import formatting
-from memattn.sweeps.expand import expand
 
 CONFIGS = ("configs/studies/table1/paper.yaml", "configs/wmt17/en-de.yaml")
 # Number of GPUs, the slowest link in their ring, and the standard's GB/s of that link in one direction.
@@ -27,10 +26,11 @@ LINKS = ((8, "NVLink 4", 450), (8, "PCIe 4.0 x16", 32), (64, "InfiniBand NDR, on
 def main() -> int:
     from studies.estimates import vocabulary_size
 
-    from memattn.runs import building, provenance
+    from memattn.runs import building
+    from memattn.sweeps.expand import expand
 
-    output, rows = flags.FLAGS.output, []
-    files.make_folder(os.path.dirname(output))
+    options, rows = flags.FLAGS, []
+    files.make_folder(os.path.dirname(options.output))
     for path in CONFIGS:
         models_by_bytes = {}
         for name, config in expand(configs.load(path, [])).items():
@@ -54,8 +54,7 @@ def main() -> int:
                     "step for 90% ms": f"{9 * milliseconds:.1f}",
                 }
             )
-    files.write_csv(f"{output}.csv", rows)
-    tables.write_conditions(output, provenance.conditions())
+    tables.store(options, rows)
     print(formatting.markdown(rows))
     return 0
 
@@ -67,5 +66,5 @@ def all_reduced_bytes(model) -> int:
 
 def run() -> None:
     """Defines the flags, then runs `main`."""
-    flags.DEFINE_string("output", "runs/results/speed/replicas", "Path of the table, without file extension.")
+    tables.define_output("replicas")
     cli.run(main, tensorflow=True)

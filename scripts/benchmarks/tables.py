@@ -1,20 +1,28 @@
-"""Writes what a benchmark has measured, as a table and a picture."""
+"""Writes and reads what benchmarks have measured, and draws it.
+
+A table may hold several measurements, of other systems or on other machines. Each row then begins with the name of its
+measurement and the machine's device. The conditions of all are in the conditions.json of the folder, by name.
+"""
 
 import json
+import math
 import os
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from absl import flags
+from matplotlib import ticker
+from studies.plots import draw_lines, label_ends, picture
 
-from benchmarks import plots
 from benchmarks.race import Measured
 from benchmarks.systems import NONE, SYSTEMS, TRANSFORMERS
 from memattn import files, reading
 from memattn.evaluation import formatting
 from memattn.evaluation.plots import Line
+from memattn.runs import provenance
 
+_NAMES = ("measurement", "device")  # first columns of a table of several measurements
 _NUMBER = r"-?[\d.]+(?:e[+-]\d+)?"
 
 
@@ -54,46 +62,87 @@ def write(
     measure: str = "seconds",
     scale: str = "log",
 ) -> None:
-    """Writes the table as CSV, its conditions, and a picture; prints the table.
+    """Stores the table and its conditions, and draws it; prints the table.
 
     If there are several lengths, the picture shows the column `measure` against the length; both axes have the `scale`,
     "log" or "linear". `options` have the `units` and the `vocabulary` if they are not given.
     """
-    from memattn.runs import provenance
-
     keys = list(dict.fromkeys(key for row in rows for key in row if key not in ("notes", "batches at once")))
     table = [{key: row.get(key, "") for key in keys} for row in rows]
-    conditions = provenance.conditions()
     layers = "two layers"
     if TRANSFORMERS.keys() & set(options.systems):
         layers += " (the Transformer: three of encoder and of decoder)"
     units, vocabulary = units or options.units, vocabulary or options.vocabulary
-    size = f"{layers} of {units} units, vocabulary {vocabulary:,}, {conditions['device']}"
+    size = f"{layers} of {units} units, vocabulary {vocabulary:,}, {provenance.conditions()['device']}"
     caption = f"{title}: {size}, {options.threads} threads"
     if (at_once := max(row.get("batches at once", 1) for row in rows)) > 1:
         caption += f"; memattn decodes {'two' if at_once == 2 else at_once} batches at once"
-    facts = {
-        "title": caption,
-        **conditions,
-        "repeats": options.repeats,
-        "threads": options.threads,
-        "load_average": os.getloadavg()[0],
-        "systems": {row["system"]: row["notes"] for row in rows},
-    }
-    files.write_csv(f"{options.output}.csv", table)
-    write_conditions(options.output, facts)
+    notes = {row["system"]: row["notes"] for row in rows}
+    store(options, table, title=caption, repeats=options.repeats, threads=options.threads, systems=notes)
     if len({row["L"] for row in rows}) > 1:
+        path = os.path.join(os.path.dirname(options.output), f"{_name(options)}.png")
         labels = {"title": f"{title}\n{size}", "x": "length L, in tokens", "y": measure}
-        plots.times(f"{options.output}.png", system_lines(rows, measure), scale=scale, **labels)
+        draw(path, system_lines(rows, measure), scale=scale, **labels)
     print(f"\n{title}\n\n{formatting.markdown(table)}")
 
 
-def write_conditions(output: str, facts: Mapping[str, Any]) -> None:
-    """Writes the conditions of a table, by its name, into the conditions.json of its folder, beside those of others."""
-    folder, name = os.path.split(output)
-    path = os.path.join(folder, "conditions.json")
-    others = reading.json_file(path) if os.path.exists(path) else {}
-    files.write(path, json.dumps({**others, name: facts}, indent=2) + "\n")
+def define_output(table: str) -> None:
+    """Defines the flags for where `store` writes."""
+    flags.DEFINE_string("output", f"runs/results/speed/{table}", "Path of the table, without file extension.")
+    meaning = "Name of these rows in a table of several measurements; replaces those of this name alone."
+    flags.DEFINE_string("measurement", None, meaning)
+
+
+def store(options: flags.FlagValues, rows: list[dict], **settings: Any) -> None:
+    """Writes rows into the table at `options.output`, and their conditions into conditions.json, by their name.
+
+    The name is `options.measurement`, or else that of the table, which then has these rows alone. The conditions are
+    the settings, command, versions, machine and load.
+    """
+    conditions = {**settings, **provenance.conditions(), "load_average": os.getloadavg()[0]}
+    path = f"{options.output}.csv"
+    if options.measurement:
+        others = reading.csv_file(path) if os.path.exists(path) else []
+        names = {"measurement": options.measurement, "device": conditions["device"]}
+        rows = [row for row in others if row["measurement"] != options.measurement] + [names | row for row in rows]
+    files.write_csv(path, rows)
+    path = os.path.join(os.path.dirname(options.output), "conditions.json")
+    stored = reading.json_file(path) if os.path.exists(path) else {}
+    files.write(path, json.dumps({**stored, _name(options): conditions}, indent=2) + "\n")
+
+
+def _name(options: flags.FlagValues) -> str:
+    return options.measurement or os.path.basename(options.output)
+
+
+def measured_rows(path: str, measurement: str) -> list[dict[str, str]]:
+    """Returns the rows of a measurement in a table of several, without the columns that name it."""
+    rows = [row for row in reading.csv_file(path) if row["measurement"] == measurement]
+    columns = [column for column in rows[0] if column not in _NAMES and any(row[column] for row in rows)]
+    return [{column: row[column] for column in columns} for row in rows]
+
+
+def draw(path: str, lines: list[Line], *, title: str, x: str, y: str, scale: str = "log") -> None:
+    """Draws a line for each system, time against length, with the name at its end and a shade over the range.
+
+    `scale`, of both axes, is "log" or "linear"; linear axes start at 0.
+    """
+    with picture(path, title, (8, 4.5)) as axes:
+        draw_lines(axes, lines)
+        axes.set(xscale=scale, yscale=scale, xlabel=x, ylabel=y)
+        ticks = sorted({length for line in lines for length in line.points})
+        if scale == "linear":  # texts of near ticks would overlap
+            gaps = zip(ticks, [-math.inf, *ticks], strict=False)
+            ticks = [tick for tick, last in gaps if tick - last > 0.06 * ticks[-1]]
+        axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        if scale == "log":
+            axes.minorticks_off()
+            axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter("{x:g}")
+        else:
+            top = max(greatest for line in lines for _, _, greatest in line.points.values())
+            axes.set(xlim=(0, ticks[-1]), ylim=(0, 1.05 * top if top > 0 else None))
+        label_ends(axes)
 
 
 def system_lines(rows: list[dict], measure: str) -> list[Line]:

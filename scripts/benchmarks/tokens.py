@@ -64,7 +64,8 @@ def main() -> int:
 def run() -> None:
     """Defines the flags, then runs `main`."""
     timed = ["memattn: no attention", "memattn: memory, K = 32", "memattn: dot product", "memattn: Bahdanau"]
-    race.define_flags(output="runs/results/speed/tokens", systems=timed)
+    race.define_flags(systems=timed)
+    tables.define_output("tokens")
     race.define_sizes("50,200,500,1000,2000,5000,10000,20000")
     flags.DEFINE_integer("batch_size", 2, "Sources decoded together.", lower_bound=1)
     flags.DEFINE_integer("beam_size", 10, "Hypotheses per source.", lower_bound=1)

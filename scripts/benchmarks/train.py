@@ -17,8 +17,7 @@ def main() -> int:
         for name, result in measured.items():
             tokens = round(options.batch_size * length / result.median)
             rows.append({**tables.row(name, length, result, measured), "tokens/s": tokens})
-    title = "Time of a training step"
-    tables.write(rows, options, title=title)
+    tables.write(rows, options, title="Time of a training step")
     return 0
 
 
@@ -50,6 +49,7 @@ def run() -> None:
         for name, system in systems.SYSTEMS.items()
         if not system.selected and system.worker not in systems.DECODERS
     ]
-    race.define_flags(output="runs/results/speed/train", systems=systems.TRAINED, known=known)
+    race.define_flags(systems=systems.TRAINED, known=known)
+    tables.define_output("train")
     define_sizes()
     cli.run(main, tensorflow=True)

@@ -16,16 +16,17 @@ from absl import flags
 
 from benchmarks import tables
 from memattn import cli, files
+from memattn.data.sentences import Sources
 from memattn.errors import ConfigError
 from memattn.evaluation import formatting
+
+Decoder = Callable[[], tuple[Any, float]]  # decodes the same sources in each call; the second result is the seconds
 
 
 def main(*run_dirs: str) -> int:
     from memattn.evaluation import evaluate as evaluation
     from memattn.evaluation.test_set import read_split
-    from memattn.runs import provenance
     from memattn.runs.trained import load
-    from memattn.search.searcher import Searcher, decode, warm_up
 
     options = flags.FLAGS
     if len(run_dirs) < 2:
@@ -41,10 +42,7 @@ def main(*run_dirs: str) -> int:
             raise ConfigError(f"{run_dir}: has another test set than {run_dirs[0]}; their times cannot be compared")
         references = test_set.references
         result = evaluation.evaluate(trained, test_set, repeats=1).result
-        searcher = Searcher(trained.model, trained.config.decoding, trained.lexicon)
-        warm_up(searcher, test_set.source, trained.config.data.num_buckets)
-        decoding = searcher, test_set.source, trained.vocabulary, trained.config.data.num_buckets
-        decoders[run_dir] = functools.partial(decode, *decoding)
+        decoders[run_dir] = decoder(trained, test_set.source)
         rows.append(
             {
                 "run": os.path.basename(os.path.normpath(run_dir)),
@@ -63,15 +61,22 @@ def main(*run_dirs: str) -> int:
             "speed-up over the first": f"{baseline / statistics.median(times):.2f}",
         }
     title = f"Decode time of the {options.split} split, trained runs in turns, median of {options.repeats}"
-    facts = {"title": title, **provenance.conditions()}
-    facts |= {"repeats": options.repeats, "load_average": os.getloadavg()[0]}
-    files.write_csv(f"{options.output}.csv", rows)
-    tables.write_conditions(options.output, facts)
+    tables.store(options, rows, title=title, repeats=options.repeats)
     print(f"\n{title}\n\n{formatting.markdown(rows)}")
     return 0
 
 
-def in_turns(decoders: Mapping[str, Callable[[], tuple[Any, float]]], repeats: int) -> dict[str, list[float]]:
+def decoder(trained: Any, source: Sources) -> Decoder:
+    """Returns a function that decodes sources as the config of a `Trained` says, warmed up."""
+    from memattn.search.searcher import Searcher, decode, warm_up
+
+    searcher = Searcher(trained.model, trained.config.decoding, trained.lexicon)
+    num_buckets = trained.config.data.num_buckets
+    warm_up(searcher, source, num_buckets)
+    return functools.partial(decode, searcher, source, trained.vocabulary, num_buckets)
+
+
+def in_turns(decoders: Mapping[str, Decoder], repeats: int) -> dict[str, list[float]]:
     """Calls the decoders in turns, `repeats` times each; returns the seconds, the second item of a result, by name."""
     seconds: dict[str, list[float]] = {name: [] for name in decoders}
     for _ in range(repeats):
@@ -85,5 +90,5 @@ def run() -> None:
     flags.DEFINE_string("split", "valid", "Split of the prepared corpus of each run.")
     flags.DEFINE_multi_string("set", [], "Overrides of decoding keys for all runs, such as decoding.beam_size=1.")
     flags.DEFINE_integer("repeats", 10, "Timed decodings of each run.", lower_bound=1)
-    flags.DEFINE_string("output", "runs/results/speed/trained", "Path of the table, without file extension.")
+    tables.define_output("trained")
     cli.run(main, positional=True, tensorflow=True)

@@ -1,18 +1,19 @@
-"""Estimates the cost of making tables and figures: counts it, or times a few training steps at full size."""
+"""Estimates the cost of making tables and figures, or times a few training steps at full size."""
 
 import functools
 import json
+import math
 import os
 import time
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from benchmarks import lower_bounds
+from benchmarks.lower_bounds import multiply_adds_per_second
 from tqdm import tqdm
 
 from memattn import config as configs
-from memattn.config import Config, DataConfig
+from memattn.config import Config, DataConfig, NeuralGPUConfig
 from memattn.data import corpus
 from memattn.data.tasks import TASKS
 from memattn.data.vocabulary import SPECIAL_TOKENS
@@ -25,29 +26,21 @@ from studies.runner import runs_of
 
 
 def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
-    """Returns the runs of targets as a Markdown table, with lower bounds of their cost.
+    """Returns the runs of targets as a Markdown table, with their sizes and estimates of their time.
 
     `gigaflops` is the rate of matrix products (2 per multiply-add); by default, it is measured on this machine.
     """
-    rate = gigaflops * 5e8 if gigaflops else lower_bounds.multiply_adds_per_second(1280, 512, 1024)
+    rate = gigaflops * 5e8 if gigaflops else multiply_adds_per_second(1280, 512, 1024)
     rows, total = [], 0.0
-    parameters = {}  # model and vocabulary -> number of parameters
     for path, runs in runs_of(names, scale).items():
         for name, config in tqdm(runs.items(), desc=path, unit="run", disable=None):
-            text = _text(config.data)
-            key = json.dumps(configs.to_dict(config)["model"]) + str(text.vocabulary)
-            if key not in parameters:
-                model = building.build_model(config, text.vocabulary, 100, source_features=text.source_features)
-                parameters[key] = model.count_params()
-            least = _lower_bounds(config, text, parameters[key])
-            seconds = config.training.max_steps * least.multiply_adds / rate
+            seconds = config.training.max_steps * _multiply_adds(config) / rate
             rows.append(
                 {
                     "config": path,
                     "run": name,
-                    "parameters": f"{parameters[key]:,}",
+                    "parameters": f"{_sizes(config).parameters:,}",
                     "steps": f"{config.training.max_steps:,}",
-                    "GiB": f"{least.bytes / 2**30:.2f}",
                     "time": formatting.clock(seconds),
                 }
             )
@@ -57,9 +50,9 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
     return (
         f"{formatting.markdown(rows)}\n"
         f"{len(rows)} runs; {formatting.clock(total)} for all of these steps at {rate / 5e8:,.0f} GFLOP/s, though many "
-        "runs end earlier. Memory and the time of a step are lower bounds, without padding, without TensorFlow's own "
-        "memory and with matrix products alone. Unprepared text is assumed to have 16,000 BPE units and sentences of "
-        "30, unprepared speech 30 characters and utterances of 2.5 s.\n"
+        "runs end earlier. A time counts the products with weights alone, without padding and attention. Unprepared "
+        "text is assumed to have 16,000 BPE units and sentences of 30, unprepared speech 30 characters and utterances "
+        "of 2.5 s. --rehearse measures training steps.\n"
     )
 
 
@@ -70,7 +63,7 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
     """
     rows = []
     for path, runs in runs_of(names, scale).items():
-        name, config = max(runs.items(), key=lambda item: _lower_bounds(item[1], _text(item[1].data), 0).multiply_adds)
+        name, config = max(runs.items(), key=lambda item: _multiply_adds(item[1]))
         text = _text(config.data)
         longest = f"{text.longest:,} {'vectors' if text.source_features else 'tokens'}"
         print(f"{path}: {name}, {longest}", flush=True)
@@ -178,11 +171,38 @@ def _text(data: DataConfig) -> _Text:
     return _Text(len(vocabulary), source, target, longest, longest_target, features)
 
 
-def _lower_bounds(config: Config, text: _Text, parameters: int) -> lower_bounds.Update:
-    return lower_bounds.training(
-        config,
-        vocabulary=text.vocabulary,
-        source_length=text.source_length,
-        target_length=text.target_length,
-        parameters=parameters,
-    )
+class _Sizes(NamedTuple):
+    """Numbers of a model's weights: of all, and of those in products, which are all but the embeddings."""
+
+    parameters: int
+    multiplied: int
+
+
+def _sizes(config: Config) -> _Sizes:
+    text = _text(config.data)
+    return _sizes_of_model(json.dumps(configs.to_dict(config)["model"]), text.vocabulary, text.source_features)
+
+
+@functools.cache
+def _sizes_of_model(model: str, vocabulary: int, source_features: int | None) -> _Sizes:
+    """Returns the sizes of a model, whose section of a config is given as JSON."""
+    config = configs.from_dict({"data": {"copy": {}}, "model": json.loads(model)})
+    built = building.build_model(config, vocabulary, 100, source_features=source_features)
+    embeddings = [math.prod(weight.shape) for weight in built.weights if weight.shape[:1] == (vocabulary,)]
+    return _Sizes(built.count_params(), built.count_params() - sum(embeddings))
+
+
+def _multiply_adds(config: Config) -> float:
+    """Estimates the multiply-adds of a training step: each weight once a token, and twice as much for the gradients.
+
+    A Neural GPU applies each weight in as many steps as there are tokens, to all positions.
+    """
+    text, model = _text(config.data), config.model
+    longer = max(text.source_length, text.target_length)
+    sentences: float = config.training.batch_size
+    if config.training.batch_type == "tokens":
+        sentences /= longer
+    uses = (text.source_length + text.target_length) / 2
+    if isinstance(model, NeuralGPUConfig):
+        uses = longer**2 * model.width
+    return 3 * config.training.accumulate * sentences * uses * _sizes(config).multiplied

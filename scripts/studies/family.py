@@ -8,26 +8,30 @@ from typing import cast
 from memattn import files
 from memattn.config import Seq2SeqConfig
 from memattn.evaluation import formatting
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies.lengths import bleu_by_length
 from studies.output import Output
 from studies.runs import is_memory, median_steps, model_name, task_name
 
 
 def family(
-    output: Output, tasks: list[Run], rnnsearch: list[Run], translation: list[Run], rnnsearch_translation: list[Run]
+    output: Output,
+    tasks: list[SweepRun],
+    rnnsearch: list[SweepRun],
+    translation: list[SweepRun],
+    rnnsearch_translation: list[SweepRun],
 ) -> None:
     """Writes BLEU of each mechanism in each task; then exact matches, steps to 95 BLEU, decode times, BLEU by seed."""
     longest = max(map(_max_length, rnnsearch_translation))
     trained_on_all = [
         run for run in rnnsearch_translation if _max_length(run) == longest and model_name(run) == "bahdanau"
     ]
-    groups: dict[str, dict[str, list[Run]]] = {}
+    groups: dict[str, dict[str, list[SweepRun]]] = {}
     for run in [*tasks, *rnnsearch, *translation, *trained_on_all]:
         groups.setdefault(_mechanism(run), {}).setdefault(_task(run), []).append(run)
     columns = list(dict.fromkeys(task for by_task in groups.values() for task in by_task))
 
-    def rows(cell: Callable[[list[Run]], str]) -> list[dict]:
+    def rows(cell: Callable[[list[SweepRun]], str]) -> list[dict]:
         return [
             {"mechanism": mechanism, **{task: cell(by_task[task]) if task in by_task else "" for task in columns}}
             for mechanism, by_task in groups.items()
@@ -44,7 +48,7 @@ def family(
         files.write_csv(output.path(f"{name}.csv"), rows(cell))
 
 
-def rnnsearch_by_length(output: Output, runs: list[Run]) -> None:
+def rnnsearch_by_length(output: Output, runs: list[SweepRun]) -> None:
     """Writes BLEU by source length of models that were trained on sentences up to a length."""
     by_model = {f"{model_name(run)}, trained to {_max_length(run)}": bleu_by_length([run]) for run in runs}
     rows = []
@@ -55,7 +59,7 @@ def rnnsearch_by_length(output: Output, runs: list[Run]) -> None:
     output.table(rows, "RNNsearch: BLEU by the length of the source")
 
 
-def _mechanism(run: Run) -> str:
+def _mechanism(run: SweepRun) -> str:
     name = model_name(run)
     if is_memory(run):
         return f"memory, {name}"
@@ -63,18 +67,18 @@ def _mechanism(run: Run) -> str:
     return "RNNsearch" if (decoder, name) == ("rnnsearch", "bahdanau") else name
 
 
-def _task(run: Run) -> str:
+def _task(run: SweepRun) -> str:
     return task_name(run) if run.config.data.generated else "Multi30k"
 
 
-def _max_length(run: Run) -> float:
+def _max_length(run: SweepRun) -> float:
     return run.config.data.max_source_length or math.inf
 
 
-def _mean_score(runs: list[Run], metric: str) -> float:
+def _mean_score(runs: list[SweepRun], metric: str) -> float:
     return statistics.mean(run.result.scores[metric] for run in runs)
 
 
-def _range_over_seeds(runs: list[Run]) -> str:
+def _range_over_seeds(runs: list[SweepRun]) -> str:
     """Returns the smallest and the greatest BLEU as text; "" for a single seed."""
     return formatting.extent([run.result.scores["bleu"] for run in runs], ".2f") if len(runs) > 1 else ""

@@ -13,19 +13,19 @@ from memattn.data.sentences import Sentences
 from memattn.data.tasks import TASKS
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import Comparison
-from memattn.evaluation.stored import read_translations
 from memattn.evaluation.test_set import TestSet, length_ranges
+from memattn.runs.run import Run
 from memattn.runs.trained import Trained
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 
 
-def bleu_by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
+def bleu_by_length(runs: list[SweepRun]) -> dict[tuple[str, int], float]:
     """Returns (source lengths, number of sentences) -> mean BLEU of runs, for each quarter of their test set."""
     data = runs[0].config.data
     vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
     sources = corpus.read_corpus(data.path, runs[0].result.split, vocabulary).source
     lengths = sources.lengths() - 1  # without the end of sentence
-    outputs = [read_translations(run.folder, run.result.split) for run in runs]
+    outputs = [Run(run.folder).translations(run.result.split) for run in runs]
     quarters = {}
     for start, end in length_ranges(lengths, 4):
         places = np.flatnonzero((start <= lengths) & (lengths <= end))

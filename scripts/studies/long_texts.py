@@ -1,12 +1,11 @@
 """Compares the quality and the decode time of mechanisms on long texts."""
 
-import functools
 import os
 import statistics
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from benchmarks.trained import in_turns
+from benchmarks.trained import Decoder, decoder, in_turns
 
 from memattn.data.sentences import Sentences
 from memattn.data.text_files import read_lines
@@ -14,11 +13,10 @@ from memattn.evaluation import formatting, styles
 from memattn.evaluation.plots import Line
 from memattn.evaluation.test_set import read_split
 from memattn.runs.trained import load
-from memattn.search.searcher import Searcher, decode, warm_up
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies import plots
 from studies.output import Output
-from studies.runs import groups, model_words, num_slots, text_name
+from studies.runs import count, groups, model_words, num_slots, scores, summary, text_name
 
 _BASELINE = "Bahdanau"
 _TIMED = {32: 500, 1: 50}  # sources that are searched at once: greatest number of test sources that are decoded
@@ -33,19 +31,19 @@ class _Model(NamedTuple):
     text: str
     words: int  # the median number of words of a test source
     name: str
-    seeds: list[Run]
+    seeds: list[SweepRun]
     seconds: Mapping[int, list[float]]
 
     @property
     def bleu(self) -> list[float]:
-        return [run.result.scores["sacrebleu"] for run in self.seeds]
+        return scores(self.seeds, "sacrebleu")
 
     @property
     def attention(self) -> Mapping[str, Any]:
         return styles.attention(self.seeds[0].config)
 
 
-def long_texts(output: Output, runs: list[Run]) -> None:
+def long_texts(output: Output, runs: list[SweepRun]) -> None:
     """Writes scores on the test set and decode times by text and model.
 
     Draws them for the Bible against the length of the sources; and what memories of the longest examples lose in BLEU
@@ -55,15 +53,13 @@ def long_texts(output: Output, runs: list[Run]) -> None:
     models.sort(key=lambda model: model.words)
     rows = []
     for model in models:
-        scores = [run.result.scores for run in model.seeds]
         row = {
             "text": model.text,
             "source words": model.words,
             "model": model.name,
-            "seeds": len(model.seeds),
-            "BLEU": f"{statistics.mean(model.bleu):.2f}",
-            "min-max": formatting.extent(model.bleu, ".2f"),
-            "chrF": f"{statistics.mean(score['chrf'] for score in scores):.2f}",
+            **count(model.seeds),
+            **summary("BLEU", model.bleu),
+            "chrF": f"{statistics.mean(scores(model.seeds, 'chrf')):.2f}",
         }
         for size, speed_up in _speed_ups(model, models).items():
             times = model.seconds[size]
@@ -81,7 +77,7 @@ def long_texts(output: Output, runs: list[Run]) -> None:
     output.pictures("slots", lambda path: plots.loss_and_speed(path, _losses(longest), title))
 
 
-def _models(runs: list[Run]) -> list[_Model]:
+def _models(runs: list[SweepRun]) -> list[_Model]:
     """Returns the models of the runs on one text, whose first seeds decode the test set in turns."""
     lines = read_lines(os.path.join(runs[0].config.data.path, "test.source"))
     words = round(statistics.median(len(line.replace("@@ ", "").split()) for line in lines))
@@ -93,16 +89,14 @@ def _models(runs: list[Run]) -> list[_Model]:
     ]
 
 
-def _decoders(by_name: Mapping[str, list[Run]], batch_size: int) -> dict[str, functools.partial]:
-    """Returns what decodes the test set with the first run of each name, warmed up."""
+def _decoders(by_name: Mapping[str, list[SweepRun]], batch_size: int) -> dict[str, Decoder]:
+    """Returns what decodes the test set with the first run of each name."""
     decoders = {}
     for name, (run, *_) in by_name.items():
         trained = load([run.folder], [f"decoding.batch_size={batch_size}"], None)
         every = read_split(trained, run.result.split).source
         source = Sentences.from_ids([every[i].tolist() for i in range(min(len(every), _TIMED[batch_size]))])
-        searcher, num_buckets = Searcher(trained.model, trained.config.decoding), trained.config.data.num_buckets
-        warm_up(searcher, source, num_buckets)
-        decoders[name] = functools.partial(decode, searcher, source, trained.vocabulary, num_buckets)
+        decoders[name] = decoder(trained, source)
     return decoders
 
 

@@ -12,8 +12,10 @@ import tensorflow as tf
 from memattn import files
 from memattn.errors import RunError
 from memattn.evaluation import formatting, styles
+from memattn.evaluation import plots as evaluation_plots
+from memattn.evaluation.plots import Alignment
 from memattn.sweeps import tables
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies import names, plots
 
 BENCHMARK = Path(__file__).resolve().parents[1] / "benchmark.py"
@@ -51,14 +53,14 @@ class Output(NamedTuple):
         files.write_csv(self.path("table.csv"), rows)
         print(f"\n{markdown}", flush=True)
 
-    def runs(self, runs: list[Run], title: str) -> None:
+    def runs(self, runs: list[SweepRun], title: str) -> None:
         """Writes a table with a row for each run, and another over seeds if runs differ in seed."""
-        rows = [tables.row(run.name, run.config, run.result, run.validations) for run in runs]
+        rows = list(map(tables.row, runs))
         self.table(rows, title)
-        if seeds := tables.over_seeds(rows, [run.config for run in runs], [run.changes for run in runs]):
+        if seeds := tables.over_seeds(runs):
             files.write_csv(self.path("seeds.csv"), seeds)
 
-    def learning_curves(self, name: str, groups: dict[str, list[Run]], title: str) -> None:
+    def learning_curves(self, name: str, groups: dict[str, list[SweepRun]], title: str) -> None:
         """Writes a picture and a table of learning curves: label -> runs that differ in seed.
 
         A run that ended before others of its label keeps its last score. The picture has names of models in words.
@@ -80,6 +82,10 @@ class Output(NamedTuple):
             ]
         files.write_csv(self.path(f"{name}.csv"), rows)
         self.pictures(name, lambda path: plots.learning_curves(path, curves, f"{title}{self.label}"))
+
+    def alignments(self, name: str, aligned: Alignment, title: str) -> None:
+        """Draws attention weights over source and target."""
+        self.pictures(name, lambda path: evaluation_plots.alignments(path, *aligned, title=f"{title}{self.label}"))
 
     def pictures(self, name: str, draw: Callable[[str], None]) -> None:
         """Calls `draw(path)` for a PNG, which web pages show, and for an SVG, which papers include."""

@@ -1,10 +1,11 @@
 """Draws what only the pictures of studies and benchmarks have."""
 
+import contextlib
 import itertools
 import math
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +22,19 @@ from memattn.evaluation.styles import STYLES, words
 from studies.styles import line_styles
 
 _TASK_STYLES = [(colour, dash) for dash in ("-", "--") for colour in ("#222222", "#BB5566", "#DDAA33")]
+
+
+@contextlib.contextmanager
+def picture(path: str, title: str, size: tuple[float, float], rows: int = 1, columns: int = 1, **options) -> Iterator:
+    """Yields the axes of a new picture; in the end, writes its title above them and the picture to its path.
+
+    `options` are those of Figure.subplots.
+    """
+    figure = Figure(figsize=size, layout="constrained")
+    yield figure.subplots(rows, columns, **options)
+    if title:
+        figure.suptitle(title, fontsize=10, parse_math=False)
+    save(figure, path)
 
 
 def draw_lines(axes: Axes, lines: list[Line]) -> None:
@@ -74,58 +88,50 @@ def residuals(path: str, residual_shares: dict[str, np.ndarray], needed: dict[st
 
     A ring marks the fewest slots that the task needs, where known.
     """
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    axes = figure.subplots()
-    for (colour, dash), (task, shares) in zip(itertools.cycle(_TASK_STYLES), residual_shares.items()):
-        axes.plot(range(len(shares)), shares, dash, color=colour, label=task)
-        if fewest := needed[task]:
-            axes.plot(fewest, shares[fewest], "o", color=colour, fillstyle="none", markersize=9)
-    ticks = [1, 2, 4, 8, 16, 32]
-    axes.set_xscale("log")
-    axes.set_xticks(ticks, map(str, ticks))
-    axes.minorticks_off()
-    top = max(shares[1] for shares in residual_shares.values())
-    axes.set(xlim=(1, 40), ylim=(0, 1.05 * top if top > 0 else None))
-    axes.set_xlabel("number of directions (rings: the slots that the task needs)")
-    axes.set_ylabel("residual variance of the contexts")
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=9)
-    figure.suptitle(title, fontsize=10, parse_math=False)
-    save(figure, path)
+    with picture(path, title, (7, 4.5)) as axes:
+        for (colour, dash), (task, shares) in zip(itertools.cycle(_TASK_STYLES), residual_shares.items()):
+            axes.plot(range(len(shares)), shares, dash, color=colour, label=task)
+            if fewest := needed[task]:
+                axes.plot(fewest, shares[fewest], "o", color=colour, fillstyle="none", markersize=9)
+        ticks = [1, 2, 4, 8, 16, 32]
+        axes.set_xscale("log")
+        axes.set_xticks(ticks, map(str, ticks))
+        axes.minorticks_off()
+        top = max(shares[1] for shares in residual_shares.values())
+        axes.set(xlim=(1, 40), ylim=(0, 1.05 * top if top > 0 else None))
+        axes.set_xlabel("number of directions (rings: the slots that the task needs)")
+        axes.set_ylabel("residual variance of the contexts")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=9)
 
 
 def memory(path: str, tokens: list[str], maps: np.ndarray, title: str) -> None:
     """Draws maps of an active memory [steps, n, maps], each over positions and steps; `tokens` [n] are its source."""
-    figure = Figure(figsize=(9, 6), layout="constrained")
-    limit = np.abs(maps).max()
-    for i, axes in enumerate(figure.subplots(2, math.ceil(maps.shape[2] / 2), sharex=True, sharey=True).flat):
-        image = axes.imshow(maps[:, :, i], cmap="RdBu", vmin=-limit, vmax=limit, aspect="auto", origin="lower")
-        axes.set_xticks(range(len(tokens)), tokens, fontsize=7, parse_math=False)
-        axes.set_xlabel("position, and its source token" if i >= maps.shape[2] / 2 else "")
-        axes.set_ylabel("step" if i % math.ceil(maps.shape[2] / 2) == 0 else "")
-    figure.colorbar(image, ax=figure.axes, shrink=0.6, label="value of the map")
-    figure.suptitle(title, fontsize=10, parse_math=False)
-    save(figure, path)
+    limit, columns = np.abs(maps).max(), math.ceil(maps.shape[2] / 2)
+    with picture(path, title, (9, 6), 2, columns, sharex=True, sharey=True) as all_axes:
+        for i, axes in enumerate(all_axes.flat):
+            image = axes.imshow(maps[:, :, i], cmap="RdBu", vmin=-limit, vmax=limit, aspect="auto", origin="lower")
+            axes.set_xticks(range(len(tokens)), tokens, fontsize=7, parse_math=False)
+            axes.set_xlabel("position, and its source token" if i >= columns else "")
+            axes.set_ylabel("step" if i % columns == 0 else "")
+        all_axes[0, 0].figure.colorbar(image, ax=list(all_axes.flat), shrink=0.6, label="value of the map")
 
 
 def bars(
     path: str, groups: list[str], heights: dict[tuple[str, str], list[float]], *, title: str, x: str, y: str
 ) -> None:
     """Draws a group of bars for each of `groups`: (name, colour) of a model -> its height in each."""
-    figure = Figure(figsize=(8, 4), layout="constrained")
-    axes = figure.subplots()
-    width = 0.8 / len(heights)
-    for i, ((name, colour), heights_of_model) in enumerate(heights.items()):
-        places = np.arange(len(groups)) + (i - (len(heights) - 1) / 2) * width
-        axes.bar(places, heights_of_model, width, color=colour, edgecolor="white", label=name)
-    axes.set_xticks(range(len(groups)), groups)
-    axes.set(xlabel=x, ylabel=y)
-    axes.grid(axis="y", alpha=0.3)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(fontsize=9)
-    figure.suptitle(title, fontsize=10, parse_math=False)
-    save(figure, path)
+    with picture(path, title, (8, 4)) as axes:
+        width = 0.8 / len(heights)
+        for i, ((name, colour), heights_of_model) in enumerate(heights.items()):
+            places = np.arange(len(groups)) + (i - (len(heights) - 1) / 2) * width
+            axes.bar(places, heights_of_model, width, color=colour, edgecolor="white", label=name)
+        axes.set_xticks(range(len(groups)), groups)
+        axes.set(xlabel=x, ylabel=y)
+        axes.grid(axis="y", alpha=0.3)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(fontsize=9)
 
 
 def heat_map(
@@ -156,48 +162,39 @@ def steps_by_load(path: str, points: dict[str, list[tuple[float, int | None]]], 
 
     None is a run that never got there.
     """
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    axes = figure.subplots()
-    styles = line_styles([{"name": "windowed_memory"}] * len(points))
-    for (colour, _), marker, (label, pairs) in zip(styles, itertools.cycle("osD^v"), points.items(), strict=False):
-        reached = [(load, steps) for load, steps in pairs if steps]
-        axes.plot(*zip(*reached, strict=True) if reached else ([], []), marker, color=colour, label=label)
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter(ScalarFormatter())
-    axes.set(xlabel="symbols per slot, L / K", ylabel="training steps to 95 validation BLEU", ylim=0)
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=9)
-    figure.suptitle(textwrap.fill(title, 80), fontsize=10, parse_math=False)
-    save(figure, path)
+    with picture(path, textwrap.fill(title, 80), (7, 4.5)) as axes:
+        styles = line_styles([{"name": "windowed_memory"}] * len(points))
+        for (colour, _), marker, (label, pairs) in zip(styles, itertools.cycle("osD^v"), points.items(), strict=False):
+            reached = [(load, steps) for load, steps in pairs if steps]
+            axes.plot(*zip(*reached, strict=True) if reached else ([], []), marker, color=colour, label=label)
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(ScalarFormatter())
+        axes.set(xlabel="symbols per slot, L / K", ylabel="training steps to 95 validation BLEU", ylim=0)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=9)
 
 
 def error_rates(path: str, lines: list[Line], title: str) -> None:
     """Draws validation CER against training steps: for each model, a line of means over seeds, and their range."""
-    figure = Figure(figsize=(9, 5), layout="constrained")
-    axes = figure.subplots()
-    draw_lines(axes, lines)
-    top = max(greatest for line in lines for _, _, greatest in line.points.values())
-    axes.set(xlabel="training step", ylabel="validation CER, %", xlim=0, ylim=(0, 1.05 * top or None))
-    figure.legend(fontsize=8, handlelength=3, loc="outside right center")
-    figure.suptitle(title, fontsize=10, parse_math=False)
-    save(figure, path)
+    with picture(path, title, (9, 5)) as axes:
+        draw_lines(axes, lines)
+        top = max(greatest for line in lines for _, _, greatest in line.points.values())
+        axes.set(xlabel="training step", ylabel="validation CER, %", xlim=0, ylim=(0, 1.05 * top or None))
+        axes.figure.legend(fontsize=8, handlelength=3, loc="outside right center")
 
 
 def by_length(path: str, bleu: list[Line], speed_ups: list[Line], title: str) -> None:
     """Draws BLEU, and the speed-up over Bahdanau attention, of each model against the words of a source."""
-    figure = Figure(figsize=(9, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    draw_lines(left, bleu)
-    draw_lines(right, speed_ups)
-    for axes, label in ((left, "BLEU"), (right, "speed-up over Bahdanau attention")):
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_formatter(ScalarFormatter())
-        axes.set(xlabel="words of a source (median)", ylabel=label)
-    left.set_ylim(bottom=0)
-    handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize=8, handlelength=3, loc="outside lower center", ncols=4)
-    figure.suptitle(title, fontsize=10, parse_math=False)
-    save(figure, path)
+    with picture(path, title, (9, 4), 1, 2) as (left, right):
+        draw_lines(left, bleu)
+        draw_lines(right, speed_ups)
+        for axes, label in ((left, "BLEU"), (right, "speed-up over Bahdanau attention")):
+            axes.set_xscale("log", base=2)
+            axes.xaxis.set_major_formatter(ScalarFormatter())
+            axes.set(xlabel="words of a source (median)", ylabel=label)
+        left.set_ylim(bottom=0)
+        handles, labels = left.get_legend_handles_labels()
+        left.figure.legend(handles, labels, fontsize=8, handlelength=3, loc="outside lower center", ncols=4)
 
 
 def loss_and_speed(path: str, points: list[tuple[Mapping[str, Any], int, float, float]], title: str) -> None:
@@ -205,33 +202,25 @@ def loss_and_speed(path: str, points: list[tuple[Mapping[str, Any], int, float, 
 
     A point is the options of a memory's attention, K, BLEU lost and speed-up; a line joins those of a mechanism.
     """
-    figure = Figure(figsize=(6.5, 4.5), layout="constrained")
-    axes = figure.subplots()
-    axes.plot(1, 0, "o", color=STYLES["bahdanau"].colour, label="Bahdanau")
-    series: dict[str, list[tuple[int, float, float]]] = {}
-    for attention, slots, lost, speed_up in points:
-        series.setdefault(words({**attention, "num_slots": None}), []).append((slots, speed_up, lost))
-    attentions = {words({**attention, "num_slots": None}): {**attention, "num_slots": 32} for attention, *_ in points}
-    for (name, of_mechanism), (colour, dash) in zip(
-        series.items(), line_styles(list(attentions.values())), strict=True
-    ):
-        of_mechanism.sort()
-        axes.plot(
-            [x for _, x, _ in of_mechanism],
-            [y for _, _, y in of_mechanism],
-            linestyle=dash,
-            marker="o",
-            color=colour,
-            label=name,
-        )
-        for slots, x, y in of_mechanism:
-            axes.annotate(str(slots), (x, y), textcoords="offset points", xytext=(5, 4), fontsize=8)
-    axes.set(xlabel="speed-up over Bahdanau attention", ylabel="BLEU lost (numbers: slots)")
-    axes.invert_yaxis()
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
-    figure.suptitle(title, fontsize=10, parse_math=False)
-    save(figure, path)
+    with picture(path, title, (6.5, 4.5)) as axes:
+        axes.plot(1, 0, "o", color=STYLES["bahdanau"].colour, label="Bahdanau")
+        series: dict[str, list[tuple[float, float, int]]] = {}
+        attentions = {}
+        for attention, slots, lost, speed_up in points:
+            name = words({**attention, "num_slots": None})
+            series.setdefault(name, []).append((speed_up, lost, slots))
+            attentions[name] = {**attention, "num_slots": 32}
+        styles = line_styles(list(attentions.values()))
+        for (name, of_mechanism), (colour, dash) in zip(series.items(), styles, strict=True):
+            of_mechanism.sort(key=lambda point: point[2])
+            speed_ups, losses, _ = zip(*of_mechanism, strict=True)
+            axes.plot(speed_ups, losses, linestyle=dash, marker="o", color=colour, label=name)
+            for x, y, slots in of_mechanism:
+                axes.annotate(str(slots), (x, y), textcoords="offset points", xytext=(5, 4), fontsize=8)
+        axes.set(xlabel="speed-up over Bahdanau attention", ylabel="BLEU lost (numbers: slots)")
+        axes.invert_yaxis()
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
 
 
 def attention_over_sound(
@@ -247,17 +236,15 @@ def attention_over_sound(
       text: T - 1 characters.
       title: heading of the picture.
     """
-    figure = Figure(figsize=(8, 2.2 * len(weights) + 1.8), layout="constrained")
-    *upper, lowest = figure.subplots(len(weights) + 1, 1, sharex=True, height_ratios=[2.2] * len(weights) + [1.5])
     seconds = len(features) / 100
     words = list(re.finditer(r"\S+", text))
-    for axes, (name, weights_of_model) in zip(upper, weights.items(), strict=True):
-        extent = (0, seconds, len(weights_of_model), 0)
-        norm = PowerNorm(0.5, vmin=0, vmax=max(weights_of_model.max(), 1e-9))
-        axes.imshow(weights_of_model, cmap="Blues", norm=norm, aspect="auto", interpolation="nearest", extent=extent)
-        axes.set_yticks([sum(word.span()) / 2 for word in words], [word[0] for word in words], fontsize=8)
-        axes.set_title(name, fontsize=10)
-    lowest.imshow(features.T, cmap="magma", aspect="auto", origin="lower", extent=(0, seconds, 0, features.shape[1]))
-    lowest.set(xlabel="seconds", ylabel="mel band")
-    figure.suptitle(title, fontsize=10, parse_math=False)
-    save(figure, path)
+    rows, heights = len(weights) + 1, [2.2] * len(weights) + [1.5]
+    with picture(path, title, (8, sum(heights) + 0.3), rows, sharex=True, height_ratios=heights) as (*upper, lowest):
+        for axes, (name, weights_of_model) in zip(upper, weights.items(), strict=True):
+            extent = (0, seconds, len(weights_of_model), 0)
+            norm = PowerNorm(0.5, vmin=0, vmax=max(weights_of_model.max(), 1e-9))
+            axes.imshow(weights_of_model, "Blues", norm=norm, aspect="auto", interpolation="nearest", extent=extent)
+            axes.set_yticks([sum(word.span()) / 2 for word in words], [word[0] for word in words], fontsize=8)
+            axes.set_title(name, fontsize=10)
+        lowest.imshow(features.T, "magma", aspect="auto", origin="lower", extent=(0, seconds, 0, features.shape[1]))
+        lowest.set(xlabel="seconds", ylabel="mel band")

@@ -12,12 +12,10 @@ from memattn.errors import ConfigError, RunError
 from memattn.runs import provenance
 from memattn.sweeps import runner as sweep
 from memattn.sweeps.expand import expand
-from memattn.sweeps.results import Run, finished
-from studies import family, long_texts
+from memattn.sweeps.results import SweepRun, finished
+from studies import family, kaiser2016, long_texts, speech
 from studies.britz2017 import figures, future_work, open_questions, printed, tables, windowed
-from studies.kaiser2016 import arithmetic, memory_length, parsing, spelled, translation
 from studies.output import Output, table_of_runs
-from studies.raffel2017 import speech
 
 _REPEATS = 5  # timed decodings of a run whose times are shown
 
@@ -88,6 +86,7 @@ class Target(NamedTuple):
       write: writes the results into an Output.
       needs: returns whether it needs a run of these kinds, given the run's config.
       is_benchmark: whether `write` runs a benchmark, which writes the conditions.
+      scales: scales of a target without runs.
       further_corpora: endings of the folders of further corpora on which `write` evaluates, after that of the runs.
     """
 
@@ -95,6 +94,7 @@ class Target(NamedTuple):
     write: Callable[..., None]
     needs: Callable[[Config], bool] = lambda config: True
     is_benchmark: bool = False
+    scales: tuple[str, ...] = ("small", "paper")
     further_corpora: tuple[str, ...] = ()
 
 
@@ -140,11 +140,11 @@ TARGETS = {
     "long_sources": Target(("long_sources",), future_work.long_sources),
     "family": Target(("family", "rnnsearch", "family_translation", "rnnsearch_translation"), family.family),
     "rnnsearch_by_length": Target(("rnnsearch_translation",), family.rnnsearch_by_length),
-    "arithmetic": Target(("arithmetic",), arithmetic.arithmetic),
-    "memory_length": Target(("memory_length",), memory_length.memory_length),
-    "active_translation": Target(("active_translation",), translation.translation),
-    "parsing": Target(("parsing",), parsing.parsing),
-    "spelled": Target(("spelled",), spelled.spelled),
+    "arithmetic": Target(("arithmetic",), kaiser2016.arithmetic),
+    "memory_length": Target(("memory_length",), kaiser2016.memory_length),
+    "active_translation": Target(("active_translation",), kaiser2016.translation),
+    "parsing": Target(("parsing",), kaiser2016.parsing),
+    "spelled": Target(("spelled",), kaiser2016.spelled),
     "bridge": Target(("bridge", "bridge_translation"), windowed.bridge),
     "windows": Target(("windows",), windowed.windows),
     "baselines": Target(("baselines",), windowed.baselines),
@@ -157,7 +157,7 @@ TARGETS = {
     "pace": Target(("pace",), windowed.pace),
     "speech": Target(("speech",), speech.speech, further_corpora=(speech.UNHEARD,)),
     "speech_person": Target(("speech", "speech_person"), speech.person, needs=speech.in_fine_tuning),
-    "speech_time": Target((), speech.decoder_time, is_benchmark=True),
+    "speech_time": Target((), speech.decoder_time, is_benchmark=True, scales=("small",)),
     "training_cost": Target((), open_questions.training_cost, is_benchmark=True),
 }
 
@@ -171,17 +171,13 @@ def configs_of(kind: str, scale: str) -> list[str]:
 
 
 def available(scale: str) -> list[str]:
-    """Returns the targets that a scale has.
-
-    At the scale "cpu", targets without runs, such as figure2, are left out. Raises ConfigError if the current folder
-    has no configs.
-    """
+    """Returns the targets that a scale has. Raises ConfigError if the current folder has no configs."""
     if not os.path.isdir("configs/studies"):
         raise ConfigError("configs/studies: no such folder; run this in the folder that holds configs/")
     return [
         name
         for name, target in TARGETS.items()
-        if all(configs_of(kind, scale) for kind in target.kinds) and (target.kinds or scale != "cpu")
+        if all(configs_of(kind, scale) for kind in target.kinds) and (target.kinds or scale in target.scales)
     ]
 
 
@@ -225,7 +221,7 @@ class Reproduction:
         self.failed: list[str] = []
         self._scale, self._runs_dir, self._results_dir = scale, runs_dir, results_dir
         self._jobs, self._strategy = jobs, strategy
-        self._finished: dict[tuple[str, ...], list[Run]] = {}  # (path of a config, *names of its runs) -> these runs
+        self._finished: dict[tuple[str, ...], list[SweepRun]] = {}  # (path of a config, *names of runs) -> these
 
     def make(self, name: str) -> None:
         """Trains the runs that a target needs, and writes the target.
@@ -248,7 +244,7 @@ class Reproduction:
             files.write(output.path("conditions.json"), json.dumps(_conditions(output, runs), indent=2) + "\n")
         print(f"{name}: written to {output.folder}", flush=True)
 
-    def _runs(self, kind: str, wanted: Mapping[str, Collection[str]]) -> list[Run]:
+    def _runs(self, kind: str, wanted: Mapping[str, Collection[str]]) -> list[SweepRun]:
         """Trains and evaluates the wanted runs of a kind (path of a config -> their names) that have no result yet."""
         runs = []
         for path in configs_of(kind, self._scale):
@@ -256,7 +252,7 @@ class Reproduction:
                 runs += self._runs_of_config(kind, path, wanted[path])
         return runs
 
-    def _runs_of_config(self, kind: str, path: str, wanted: Collection[str]) -> list[Run]:
+    def _runs_of_config(self, kind: str, path: str, wanted: Collection[str]) -> list[SweepRun]:
         key = (path, *wanted)
         if key not in self._finished:
             config, split = configs.load(path, []), KINDS[kind].split
@@ -280,11 +276,11 @@ class Reproduction:
         return self._finished[key]
 
 
-def _with_sources(runs: Mapping[str, list[Run]]) -> dict[str, list[Run]]:
+def _with_sources(runs: Mapping[str, list[SweepRun]]) -> dict[str, list[SweepRun]]:
     """Leaves out runs that start from the weights of a run that is not among these, or have it as their teacher."""
     made = {os.path.realpath(run.folder) for runs_of_kind in runs.values() for run in runs_of_kind}
 
-    def has_sources(run: Run) -> bool:
+    def has_sources(run: SweepRun) -> bool:
         sources = filter(None, (run.config.training.init_from, run.config.training.teacher))
         return all(os.path.realpath(source) in made for source in sources)
 
@@ -317,7 +313,7 @@ def sweep_folder(runs_dir: str, path: str) -> str:
     return os.path.join(runs_dir, f"{os.path.basename(folder)}.{name}")
 
 
-def _conditions(output: Output, runs: Mapping[str, list[Run]]) -> dict[str, Any]:
+def _conditions(output: Output, runs: Mapping[str, list[SweepRun]]) -> dict[str, Any]:
     """Returns the machine, versions and runs (by kind) that a table or figure was made with."""
     return {
         "scale": output.scale,
@@ -330,7 +326,7 @@ def _conditions(output: Output, runs: Mapping[str, list[Run]]) -> dict[str, Any]
     }
 
 
-def _facts(run: Run) -> dict[str, Any]:
+def _facts(run: SweepRun) -> dict[str, Any]:
     names = ("step", "commit", "device", "cores", "jit_compile", "repeats")
     return {
         "config": configs.to_dict(run.config),

@@ -10,73 +10,46 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 from memattn import config as configs
 from memattn import files, reading
-from memattn.evaluation.result import Result
-from memattn.evaluation.stored import RESULT, folder_of
-from memattn.runs.run_folder import VALIDATIONS
+from memattn.runs.result import Result
+from memattn.runs.run import RESULT, Run
 from memattn.sweeps.expand import changes, expand
-from memattn.sweeps.results import Run
-from studies.britz2017 import tables, windowed
-from studies.kaiser2016 import parsing as trees
+from memattn.sweeps.results import SweepRun
 from studies.output import Output
-from studies.runner import KINDS, TARGETS
+from studies.runner import TARGETS, configs_of
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def table_1(folder: str) -> None:
-    """Writes Table 1 at the paper's size."""
-    tables.table_1(Output(folder, "cpu"), _runs("table1/cpu", "table1/cpu"))
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+# Folders of results/, STUDY/SCALE, whose tables and pictures are made from stored runs.
+MADE = ("table1/cpu", "windowed_memory/cpu", "baselines/small", "bridge/small", "pace/cpu", "parsing/small")
 
 
-def windowed_memory(folder: str) -> None:
-    """Writes the table and the pictures of windowed memory at the paper's size."""
-    kinds = KINDS["windowed_memory"].folders
-    runs = [run for kind in kinds for run in _runs(f"{kind}/cpu", "windowed_memory/cpu")]
-    windowed.windowed_memory(Output(folder, "cpu"), runs)
+def make(name: str, folder: str) -> None:
+    """Makes a table and its pictures from the stored runs of results/`name`, in a folder."""
+    study, scale = name.split("/")
+    target = TARGETS[study]
+    runs = [[run for path in configs_of(kind, scale) for run in _runs(path, name)] for kind in target.kinds]
+    target.write(Output(folder, scale), *runs)
 
 
-def bridge(folder: str) -> None:
-    """Writes the table on the decoder's initial state."""
-    kinds = (f"{kind}/small" for kind in TARGETS["bridge"].kinds)
-    windowed.bridge(Output(folder, "small"), *(_runs(kind, "bridge/small") for kind in kinds))
-
-
-def baselines(folder: str) -> None:
-    """Writes the table and the pictures on windowed memory and its baselines."""
-    windowed.baselines(Output(folder, "small"), _runs("baselines/small", "baselines/small"))
-
-
-def parsing(folder: str) -> None:
-    """Writes the table on parsing, also of runs that have no result yet."""
-    trees.parsing(Output(folder, "small"), _runs("parsing/small", "parsing/small"))
-
-
-def pace(folder: str) -> None:
-    """Writes the table of training steps to 95 BLEU."""
-    windowed.pace(Output(folder, "cpu"), _runs("pace/cpu", "pace/cpu"))
-
-
-def _runs(config_name: str, results_name: str) -> list[Run]:
-    """Returns the runs of a study's config that a folder of results/ holds, in the order of the config."""
-    config = configs.load(str(ROOT / "configs/studies" / f"{config_name}.yaml"), [])
+def _runs(path: str, results_name: str) -> list[SweepRun]:
+    """Returns the runs of a config that a folder of results/ holds, in the order of the config."""
+    config = configs.load(path, [])
     runs, changes_by_name, stored = [], changes(config), read(results_name)
     for name, run_config in expand(config).items():
         if run := stored.get(name):
             folder, result = f"{results_name}/{name}", _result(run)
-            runs.append(Run(name, folder, run_config, result, validations(run), changes_by_name[name]))
+            runs.append(SweepRun(name, folder, run_config, result, validations(run), changes_by_name[name]))
     return runs
 
 
 def read(results_name: str) -> dict[str, dict[str, Any]]:
     """Returns the stored runs of a folder of results/, by name."""
-    return reading.json_file(str(ROOT / "results" / results_name / "runs.json"))
+    return reading.json_file(str(RESULTS / results_name / "runs.json"))
 
 
 def validations(run: dict[str, Any]) -> list[dict[str, str]]:
@@ -95,31 +68,21 @@ def _result(run: dict[str, Any]) -> Result:
 def add(path: str, run_dir: str, split: str = "valid") -> None:
     """Adds a run folder, with its result on a split, to the stored runs in the file `path`."""
     runs = reading.json_file(path) if os.path.exists(path) else {}
-    result = reading.json_file(os.path.join(folder_of(run_dir, split), RESULT))
+    run = Run(run_dir)
+    result = reading.json_file(os.path.join(run.results_folder(split), RESULT))
     runs[os.path.basename(os.path.normpath(run_dir))] = {
         "config": result.pop("config"),
         "result": result,
-        "validations": reading.text(os.path.join(run_dir, VALIDATIONS)).splitlines(),
+        "validations": reading.text(run.validations_path).splitlines(),
     }
     files.write(path, json.dumps(dict(sorted(runs.items())), indent=2, ensure_ascii=False) + "\n")
 
 
-def write(path: str) -> None:
-    """Makes results anew in place of the files of a folder of results/; other files, such as SVGs, are left out."""
-    folder = ROOT / path
+def write(name: str) -> None:
+    """Makes results/`name` anew in place of its files; other files, such as SVGs, are left out."""
+    folder = RESULTS / name
     with tempfile.TemporaryDirectory() as made:
-        RESULTS[path](made)
-        for name in os.listdir(made):
-            if (folder / name).exists():
-                shutil.copyfile(os.path.join(made, name), folder / name)
-
-
-# Results, by path from the root of the repository: each is made by a call with the path of a folder.
-RESULTS: dict[str, Callable[[str], None]] = {
-    "results/table1/cpu": table_1,
-    "results/windowed_memory/cpu": windowed_memory,
-    "results/baselines/small": baselines,
-    "results/bridge/small": bridge,
-    "results/pace/cpu": pace,
-    "results/parsing/small": parsing,
-}
+        make(name, made)
+        for file in os.listdir(made):
+            if (folder / file).exists():
+                shutil.copyfile(os.path.join(made, file), folder / file)

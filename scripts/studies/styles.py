@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib import colors
 
-from memattn.evaluation.styles import STYLES, style_by_place
+from memattn.evaluation.styles import STYLES, style_by_index
 from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
 
 Dash = str | tuple[int, tuple[int, ...]]  # as in matplotlib: a name, or an offset with lengths on and off
@@ -50,7 +50,7 @@ def line_styles(attentions: list[Mapping[str, Any]]) -> list[tuple[str, Dash]]:
     """
     styles = [(_colour(attention), _dash(attention)) for attention in attentions]
     if max(map(styles.count, styles), default=0) > _MOST_SHADES:
-        return [style_by_place(place) for place in range(len(styles))]
+        return [style_by_index(place) for place in range(len(styles))]
     lines = []
     for i, (colour, dash) in enumerate(styles):
         earlier = styles[:i].count((colour, dash))

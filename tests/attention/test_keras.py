@@ -1,6 +1,5 @@
 """Every mechanism is an ordinary Keras layer: masks, dtype policies, functional models, `.keras` files."""
 
-import inspect
 import subprocess
 import sys
 
@@ -230,7 +229,7 @@ def test_a_model_has_a_summary_with_shapes(capsys):
 
 
 SIZES = {"units", "max_source_length", "num_slots", "window", "chunk_size", "projection", "read_units"}
-SIZED = {name: SIZES & inspect.signature(attention.MECHANISMS[name]).parameters.keys() for name in attention.MECHANISMS}
+SIZED = {name: SIZES & kind.constructor_arguments().keys() for name, kind in attention.MECHANISMS.items()}
 
 
 @pytest.mark.parametrize(("name", "sizes"), [(name, sizes) for name, sizes in SIZED.items() if sizes])

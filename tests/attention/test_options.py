@@ -1,6 +1,7 @@
-"""Options of a mechanism: checked before its constructor runs, and serialized from its signature."""
+"""Options of a mechanism: checked by their annotations before its constructor runs, and serialized."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pytest
@@ -13,20 +14,22 @@ from memattn.attention import (
     MemoryAttention,
     MochaAttention,
     OptionError,
+    Range,
     build,
 )
+from memattn.options import OneOf, PositiveInt, checked
+
+SCHEDULES = {"constant": 1, "linear": 2}
 
 
 class Sharp(AttentionMechanism):
     """A mechanism with options of every kind."""
 
-    sizes = ("sharpness",)
-
     def __init__(
         self,
         *,
         units: int = 4,
-        sharpness: int = 1,
+        sharpness: PositiveInt = 1,
         scoring: Literal["softmax", "sigmoid"] = "softmax",
         order: Literal["left", "right"] | None = None,
         initializer="glorot_uniform",
@@ -53,62 +56,67 @@ class Forgetful(AttentionMechanism):
         self._margin = margin
 
 
-class Needy(AttentionMechanism):
-    """A mechanism with a required option, which has a range."""
+@pytest.mark.parametrize(
+    ("hint", "value", "result"),
+    [
+        (int, np.int64(3), 3),
+        (float, 3, 3.0),
+        (bool, np.True_, True),
+        (PositiveInt | None, None, None),
+        (Annotated[float, Range(above=0, at_most=1)], 1, 1.0),
+        (float | Literal["estimate"], "estimate", "estimate"),
+        (tuple[PositiveInt, ...], [2, 3], (2, 3)),
+        (Mapping[str, Any], {"a": 1}, {"a": 1}),
+        (Annotated[str, OneOf(SCHEDULES)], "linear", "linear"),
+        (tf.DType, "of a type that is not checked", "of a type that is not checked"),
+    ],
+)
+def test_a_value_that_fits_becomes_one_of_python(hint, value, result):
+    assert checked("option", hint, value) == result
+    assert type(checked("option", hint, value)) is type(result)
 
-    def __init__(self, *, rate: float, **kwargs):
-        super().__init__(**kwargs)
-        self.rate = rate
 
-    @classmethod
-    def check(cls, *, rate, **options):
-        super().check(**options)
-        if rate <= 0:
-            raise OptionError("rate", f"must be above 0, not {rate}")
-
-
-class Positional(AttentionMechanism):
-    """A mechanism with a positional argument."""
-
-    def __init__(self, side: Literal["left", "right"], **kwargs):
-        super().__init__(**kwargs)
-        self.side = side
+@pytest.mark.parametrize(
+    ("hint", "value", "problem"),
+    [
+        (int, True, "expected an int, not True"),
+        (int, 2.0, "expected an int, not 2.0"),
+        (float | None, "x", "expected a number or null, not 'x'"),
+        (bool, 1, "expected true or false, not 1"),
+        (str, 1e-4, "expected a str, not 0.0001; quote it for a str"),
+        (list, "x", "expected a list, not 'x'"),
+        (Mapping[str, Any], [], r"expected a mapping, not \[\]"),
+        (bool | Literal["auto"], "x", "expected true or false or auto, not 'x'"),
+        (Literal["left", "right"], "lift", r"'lift' is none of left, right; did you mean left\?"),
+        (Annotated[str, OneOf(SCHEDULES)], "lineer", r"'lineer' is none of constant, linear; did you mean linear\?"),
+        (Annotated[float, Range(above=0, at_most=1)], 0, "must be above 0 and at most 1, not 0.0"),
+        (Annotated[float, Range(at_least=0)], float("nan"), "must be at least 0, not nan"),
+        (Annotated[float, Range(at_least=0)], float("inf"), "must be at least 0, not inf"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused(hint, value, problem):
+    with pytest.raises(OptionError, match=f"^option: {problem}$"):
+        checked("option", hint, value)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: Sharp(scoring="softmx"), "scoring: 'softmx' is none of softmax, sigmoid"),
-        (lambda: Sharp(order="up"), "order: 'up' is none of left, right, None"),
-        (lambda: Sharp(sharpness=0), "sharpness: must be an int of at least 1, not 0"),
-        (lambda: Sharper(sharpness=0), "sharpness: must be an int"),
-        (lambda: BahdanauAttention(units=0), "units: must be an int of at least 1, not 0"),
-        (lambda: MemoryAttention(num_slots=None), "num_slots: must be an int of at least 1, not None"),
-        (lambda: MochaAttention(units=3, chunk_size=0), "chunk_size: must be an int of at least 1, not 0"),
-        (lambda: Sharper(scoring="softmx"), "scoring: 'softmx' is none of softmax, sigmoid"),
-        (lambda: Needy(rate=0), "rate: must be above 0, not 0"),
-        (lambda: Positional("up"), "side: 'up' is none of left, right"),
+        (lambda: Sharp(order="up"), "order: 'up' is none of left, right, null"),
+        (lambda: Sharper(sharpness=0), "sharpness: must be at least 1, not 0"),
+        (lambda: Sharp(sharpnes=2), "sharpnes: unknown option of Sharp; did you mean sharpness?; its options: units, "),
+        (lambda: BahdanauAttention(units=0), "units: must be at least 1, not 0"),
+        (lambda: MemoryAttention(num_slots=None), "num_slots: expected an int, not None"),
+        (lambda: MemoryAttention(position_encoding=True), "max_source_length: missing; position_encoding needs it"),
+        (lambda: MochaAttention(units=3, chunk_size=0), "chunk_size: must be at least 1, not 0"),
         (lambda: MochaAttention(units=3, test_mode="easy"), "test_mode: 'easy' is none of hard, soft"),
     ],
 )
 def test_options_are_checked_before_the_constructor_runs(make, message):
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises(OptionError) as refused:
         make()
-
-
-def test_an_optional_choice_or_size_may_be_left_out():
-    assert MochaAttention(units=3, chunk_size=None).chunk_size is None
-    assert Sharp(order=None).order is None
-    assert Sharp(order="left").order == "left"
-
-
-def test_missing_and_unknown_arguments_raise_the_error_of_the_constructor():
-    with pytest.raises(TypeError, match="__init__.*side"):
-        Positional()
-    with pytest.raises(TypeError, match="__init__.*rate"):
-        Needy()
-    with pytest.raises(TypeError, match="^Sharp: no argument sharpnes; its arguments: units, sharpness, "):
-        Sharp(sharpnes=2)
+    assert str(refused.value).startswith(message)
 
 
 def test_a_config_is_derived_from_the_constructors():

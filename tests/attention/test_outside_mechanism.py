@@ -9,6 +9,7 @@ from helpers import outside_mechanism as outside
 
 from memattn import attention
 from memattn import config as configs
+from memattn.attention import OptionError
 from memattn.errors import ConfigError
 from memattn.sweeps.expand import expand
 
@@ -36,7 +37,7 @@ def test_options_of_an_outside_mechanism_are_checked_by_its_constructor(folder):
     assert loaded({"name": name, "sharpness": 2}) == {"name": name, "sharpness": 2.0, "side": "left"}
     with pytest.raises(ConfigError, match="model.attention.side: 'up' .*left, right"):
         loaded({"name": name, "side": "up"})
-    with pytest.raises(ConfigError, match="sharpnes: unknown key .*sharpness"):
+    with pytest.raises(ConfigError, match="sharpnes: unknown option .*sharpness"):
         loaded({"name": name, "sharpnes": 2})
 
 
@@ -63,7 +64,7 @@ def test_an_unusable_mechanism_is_reported_in_one_line(folder, name, message):
         loaded({"name": name})
     assert str(raised.value).startswith(f"config.yaml: model.attention.name: {name}: ")
     assert "\n" not in str(raised.value)
-    with pytest.raises(ImportError, match=message):
+    with pytest.raises(OptionError, match=message):
         attention.build(name, {})
 
 

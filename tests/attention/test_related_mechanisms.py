@@ -347,23 +347,6 @@ def test_the_recurrence_takes_float32_of_unknown_length():
     np.testing.assert_allclose(unknown(factors, terms), linear_recurrence(tf.constant(factors), tf.constant(terms)))
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "problem"),
-    [
-        ("monotonic", {"offset": "a"}, "offset: must be a number"),
-        ("mocha", {"noise": 1e39}, "noise: must be a number of at least 0"),
-        ("mocha", {"chunk_size": 2.5}, "chunk_size: must be an int"),
-        ("matcha", {"test_mode": "easy"}, "test_mode: 'easy' is none of"),
-        ("local_p", {"window": 0}, "window: must be an int"),
-        ("linear", {"projection": 0}, "projection: must be an int"),
-        ("bahdanauu", {}, "attention: 'bahdanauu' is none of none, bahdanau"),
-    ],
-)
-def test_values_out_of_range_are_refused(name, options, problem):
-    with pytest.raises(ValueError, match=problem):
-        build(name, options, **FACTS)
-
-
 def test_linear_attention_takes_more_positions_than_float16_can_count():
     mechanism = build("linear", {}, dtype="mixed_float16", **FACTS)
     value = np.ones((1, 70_000, 2), np.float16)

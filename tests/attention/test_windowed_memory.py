@@ -6,7 +6,7 @@ import tensorflow as tf
 from helpers.equations import LENGTHS, QUERIES, SCORING, STATES, B, D, Q, U, read, softmax
 from studies.mechanisms.memory_variant import MemoryVariantAttention
 
-from memattn.attention import OptionError, WindowedMemoryAttention
+from memattn.attention import WindowedMemoryAttention
 
 
 def additive(mechanism, query, slots):
@@ -144,21 +144,3 @@ def test_a_variant_with_all_options_of_windowed_memory_is_windowed_memory(readin
     outputs = zip(read(windowed, STATES, QUERIES), read(variant, STATES, QUERIES), strict=True)
     for windowed_output, variant_output in outputs:
         np.testing.assert_allclose(windowed_output, variant_output, rtol=1e-6, atol=1e-7)
-
-
-@pytest.mark.parametrize(
-    ("kind", "options", "message"),
-    [
-        (MemoryVariantAttention, {"encoder_scoring": "tanh"}, "'tanh' is none of softmax, sigmoid, softmax_time"),
-        (MemoryVariantAttention, {"encoder_normalize": "slots"}, "encoder_normalize: 'slots' is none of none, time"),
-        (MemoryVariantAttention, {"read": "content"}, "read: 'content' is none of address, additive"),
-        (MemoryVariantAttention, {"vote_scale": 0.0}, "vote_scale: must be a number above 0, not 0.0"),
-        (MemoryVariantAttention, {"vote_scale": float("nan")}, "vote_scale: must be a number above 0, not nan"),
-        (WindowedMemoryAttention, {"read_units": 0}, "read_units: must be an int of at least 1, not 0"),
-        (WindowedMemoryAttention, {"read": "key"}, "read: 'key' is none of address, additive"),
-        (WindowedMemoryAttention, {"num_slots": 0}, "num_slots: must be an int of at least 1, not 0"),
-    ],
-)
-def test_values_out_of_range_are_refused(kind, options, message):
-    with pytest.raises(OptionError, match=message):
-        kind(**options)

@@ -68,8 +68,15 @@ def test_evaluation_refuses_one_override_that_is_no_list(tmp_path):
         memattn.evaluate_model(str(tmp_path), "valid", "decoding.beam_size=1")
 
 
-def test_evaluation_refuses_numbers_that_are_too_small(tmp_path):
-    with pytest.raises(ConfigError, match="num_plots: must be at least 0, not -1"):
-        memattn.evaluate_model(str(tmp_path), "valid", num_plots=-1)
-    with pytest.raises(ConfigError, match="repeats: must be at least 1, not 0"):
-        memattn.evaluate_model(str(tmp_path), "valid", repeats=0)
+@pytest.mark.parametrize(
+    ("run_dir", "options", "message"),
+    [
+        ("run", {"num_plots": -1}, "num_plots: must be at least 0, not -1"),
+        ("run", {"repeats": 0}, "repeats: must be at least 1, not 0"),
+        ("run", {"average": 0}, "average: must be at least 1, not 0"),
+        (["run", "run"], {}, "output_dir: required for an ensemble"),
+    ],
+)
+def test_evaluation_refuses_what_it_cannot_use(run_dir, options, message):
+    with pytest.raises(ConfigError, match=message):
+        memattn.evaluate_model(run_dir, **options)

@@ -4,20 +4,13 @@ import os
 from types import SimpleNamespace
 
 import pytest
-from benchmarks import race
-from helpers.repository import ROOT
-from studies import runner
 
 from memattn import api, files
-from memattn import eval as eval_command
 from memattn import report as report_command
-from memattn.data import lexicon
-from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation import test_set
-from memattn.prepare_commands import text
+from memattn.data.preparation import commands
+from memattn.data.tokenizer import TextSettings
 from memattn.reports import examples
 from memattn.reports import runs as reported_runs
-from memattn.runs import trained
 
 UNWRITABLE = "/proc"  # even for root
 
@@ -54,18 +47,9 @@ def set_flags(monkeypatch, module, **options):
 
 
 def evaluate(monkeypatch):
-    options = {"run_dir": ["run"], "set": [], "average": None, "source": None, "split": "valid"}
-    set_flags(monkeypatch, eval_command, **options, output_dir=UNWRITABLE, repeats=1)
-    monkeypatch.setattr(trained, "load", lambda *_: None)
-    monkeypatch.setattr(test_set, "read_split", lambda *_: SimpleNamespace(name="valid"))
-    monkeypatch.setattr(evaluation, "evaluate", unexpected)
-    eval_command._main()
-
-
-def evaluate_by_api(monkeypatch):
     monkeypatch.setattr(api, "load", lambda *_: None)
-    monkeypatch.setattr(api, "read_split", lambda *_: None)
-    monkeypatch.setattr(evaluation, "evaluate", unexpected)
+    monkeypatch.setattr(api, "read_split", lambda *_: SimpleNamespace(name="valid"))
+    monkeypatch.setattr(api, "evaluate", unexpected)
     api.evaluate_model(UNWRITABLE)
 
 
@@ -78,33 +62,13 @@ def report(monkeypatch):
 
 
 def prepare(monkeypatch):
-    monkeypatch.setattr(text, "_LEARNING_FLAGS", ())
-    monkeypatch.setattr(text, "count_lines", unexpected)
+    monkeypatch.setattr(commands, "_LEARNING_FLAGS", ())
+    monkeypatch.setattr(commands, "count_lines", unexpected)
     options = SimpleNamespace(folder=f"{UNWRITABLE}/{{pair}}", vocabulary_of=None)
-    text.prepare_text(options, {}, "raw", "en", "de")
+    commands.prepare_text(options, {}, TextSettings("raw", "en", "de"))
 
 
-def learn_lexicon(monkeypatch):
-    monkeypatch.setattr(lexicon, "read_corpus", lambda *_: None)
-    monkeypatch.setattr(lexicon, "learn", unexpected)
-    lexicon.write(UNWRITABLE, [], 1)
-
-
-def reproduce(monkeypatch):
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(runner.Reproduction, "_runs", unexpected)
-    places = {"runs_dir": "runs", "results_dir": UNWRITABLE}
-    runner.Reproduction("small", **places, jobs=1, strategy="none").make("table1")
-
-
-def benchmark(monkeypatch):
-    monkeypatch.setattr(race, "check", lambda _: None)
-    monkeypatch.setattr(race, "_start", unexpected)
-    options = SimpleNamespace(logs="", output=f"{UNWRITABLE}/decode", device="gpu", repeats=1)
-    race.race({"memattn: Bahdanau": ("memattn: Bahdanau", {})}, options)
-
-
-@pytest.mark.parametrize("work", [evaluate, evaluate_by_api, report, prepare, learn_lexicon, reproduce, benchmark])
+@pytest.mark.parametrize("work", [evaluate, report, prepare])
 def test_outputs_are_checked_before_the_work(monkeypatch, tmp_path, work):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(OSError) as caught:

@@ -7,12 +7,8 @@ import os
 import platform
 import re
 import signal
-import stat
 import subprocess
 import sys
-import threading
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from helpers.repository import ROOT, run_command
@@ -21,7 +17,6 @@ from helpers.threads import start_thread
 
 from memattn import files, processes
 from memattn.errors import RunError
-from memattn.prepare_commands import text
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
 
@@ -39,18 +34,6 @@ def test_a_process_that_cannot_get_a_lock_names_its_holder(tmp_path):
                 pass
     with processes.locked(lock, "here", "is at work"):
         pass
-
-
-def test_a_refusal_waits_until_the_holder_has_written_its_name(tmp_path):
-    lock = str(tmp_path / "lock")
-    with processes.locked(lock, "here", "is at work"):
-        name = Path(lock).read_text()
-        Path(lock).write_text("")
-        writing = threading.Timer(0.05, Path(lock).write_text, [name])
-        writing.start()
-        with pytest.raises(RunError, match=f"here: {name} is"), processes.locked(lock, "here", "is at work"):
-            pass
-        writing.join()
 
 
 def test_a_process_that_may_wait_waits_for_the_lock(tmp_path, capfd):
@@ -76,14 +59,6 @@ def test_failed_work_leaves_no_lock_file(tmp_path):
     with pytest.raises(KeyboardInterrupt), processes.making(str(tmp_path / "result"), "is making it"):
         raise KeyboardInterrupt
     assert os.listdir(tmp_path) == []
-
-
-def test_a_refused_process_leaves_the_lock_file_of_the_holder(tmp_path):
-    lock = tmp_path / "lock"
-    with processes.locked(str(lock), "here", "is at work"):
-        with pytest.raises(RunError), processes.locked(str(lock), "here", "is at work"):
-            pass
-        assert lock.exists()
 
 
 def test_a_lock_stays_exclusive_where_its_file_is_removed_while_a_process_waits_for_it(tmp_path, monkeypatch):
@@ -118,12 +93,6 @@ def test_work_continues_on_disks_without_locks(tmp_path, monkeypatch, number):
             pass
 
 
-def test_a_lock_that_cannot_be_written_is_an_error(tmp_path):
-    (tmp_path / "lock").mkdir()
-    with pytest.raises(OSError, match="lock"), processes.locked(str(tmp_path / "lock"), "here", "is at work"):
-        pass
-
-
 def test_two_processes_may_write_the_same_file_at_once(tmp_path, monkeypatch):
     path, fsync, descriptors = tmp_path / "file", os.fsync, []
 
@@ -140,35 +109,11 @@ def test_two_processes_may_write_the_same_file_at_once(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_a_file_then_its_name_then_its_folder_are_written_to_disk(tmp_path, monkeypatch):
-    fsync, replace, operations = os.fsync, os.replace, []
-
-    def record_fsync(descriptor):
-        operations.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", record_fsync)
-    monkeypatch.setattr(os, "replace", lambda *paths: operations.append("name") or replace(*paths))
-    files.write(str(tmp_path / "file"), "text")
-    assert operations == ["file", "name", "folder"]
-    umask = os.umask(0)
-    os.umask(umask)
-    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o666 & ~umask
-
-
 def test_an_interruption_while_a_file_is_written_leaves_no_file(tmp_path):
     with pytest.raises(KeyboardInterrupt), files.writing(str(tmp_path / "file")) as file:
         file.write(b"half")
         raise KeyboardInterrupt
     assert os.listdir(tmp_path) == []
-
-
-def test_an_interruption_while_tensorflow_is_imported_ends_a_command_with_a_single_line(tmp_path):
-    (tmp_path / "tensorflow.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
-    command = [sys.executable, "-c", "from memattn import cli\ncli.run(lambda: 0, tensorflow=True)"]
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
-    ended = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
-    assert (ended.returncode, ended.stderr) == (130, "error: interrupted\n")
 
 
 @pytest.mark.parametrize(
@@ -222,45 +167,6 @@ def test_a_stack_trace_is_printed_on_request():
         assert failed.returncode == 2
         assert failed.stderr.splitlines()[-1].startswith(line)
         assert ("Traceback (most recent call last):" in failed.stderr) == (value == "1")
-
-
-@pytest.mark.long
-def test_importing_the_library_does_not_import_the_setup_of_commands():
-    """Only memattn.cli changes signals and the environment; not even the modules of training import it."""
-    code = "import sys, memattn.training.trainer, memattn.sweeps.runner; sys.exit('memattn.cli' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
-
-
-def test_the_cores_are_those_that_the_process_may_use(monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
-    assert processes.cores() == 2
-    monkeypatch.delattr(os, "sched_getaffinity")
-    assert processes.cores() == 64
-
-
-def test_workers_of_a_preparation_default_to_the_cores(tmp_path, monkeypatch):
-    class Flags:
-        """The flags of a preparation, none of them given."""
-
-        folder, vocabulary_of, workers, max_length = "data", None, None, 200
-
-        def __getitem__(self, name):
-            return SimpleNamespace(value=None, present=False)
-
-    def record(splits, settings, folder, workers, *_):
-        numbers.append(workers)
-        counts = dict.fromkeys(
-            ("pairs", "read", "dropped_empty", "dropped_too_long", "source_tokens", "target_tokens"), 1
-        )
-        return {"counts": {"train": counts}}
-
-    numbers = []
-    monkeypatch.setattr(text.text_preparation, "prepare", record)
-    monkeypatch.setattr(text.processes, "cores", lambda: 7)
-    (tmp_path / "train.en").write_text("a line\n")
-    text.prepare_text(Flags(), {"train": (str(tmp_path / "train.en"), "")}, "raw", "en", "de")
-    assert numbers == [7]
 
 
 def test_an_interrupted_training_ends_with_130_and_resumes(tiny_config, tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ from helpers.repository import COMMANDS, ROOT
 from helpers.runs import TINY
 
 import memattn
-from memattn.config import shipped
+from memattn import shipped
 
 pytestmark = pytest.mark.slow
 
@@ -94,17 +94,6 @@ def test_the_wheel_requires_every_distribution_that_it_imports(wheel):
                 assert providers & required, (path, top)
 
 
-def test_every_module_of_the_wheel_can_be_imported(wheel, tmp_path):
-    code = (
-        "import importlib, pkgutil, memattn\n"
-        "for module in pkgutil.walk_packages(memattn.__path__, 'memattn.'):\n"
-        "    importlib.import_module(module.name)\n"
-        "print(memattn.__file__)"
-    )
-    result = run(sys.executable, "-c", code, folder=tmp_path, PYTHONPATH=str(wheel))
-    assert result.stdout.startswith(str(wheel))
-
-
 def test_the_commands_of_the_wheel_are_those_of_the_package(wheel):
     with zipfile.ZipFile(wheel) as file:
         (name,) = [name for name in file.namelist() if name.endswith("entry_points.txt")]
@@ -135,13 +124,6 @@ def test_an_installed_memattn_prepares_trains_and_evaluates(installed):
     evaluated = command("memattn-eval", "--run_dir=run", "--repeats=1")
     assert len(Path(folder / "run/eval/valid/hypotheses.txt").read_text(encoding="utf-8").splitlines()) == 20
     assert trained.stderr + evaluated.stderr == ""
-
-
-def test_an_installed_memattn_finds_its_configs_by_name(installed):
-    _, command, target = installed
-    printed = command("memattn-train", "--config=copy/small", "--print_config").stdout
-    assert yaml.safe_load(printed)["data"]["copy"]["max_length"] == 16
-    assert (target / "share/memattn/configs/copy/small.yaml").exists()
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ import yaml
 from helpers.repository import ROOT
 
 from memattn import config as configs
-from memattn.config import shipped
+from memattn import shipped
 from memattn.config.commented import commented
 from memattn.errors import ConfigError
 

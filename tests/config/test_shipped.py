@@ -3,7 +3,7 @@
 import pytest
 
 from memattn import config as configs
-from memattn.config import shipped
+from memattn import shipped
 from memattn.errors import ConfigError
 
 

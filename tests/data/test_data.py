@@ -59,25 +59,6 @@ def as_lists(batches):
     return [(source.tolist(), target.tolist()) for source, target in batches]
 
 
-def test_special_tokens_have_fixed_ids():
-    assert (PAD, BOS, EOS, UNK) == (0, 1, 2, 3)
-    assert Vocabulary(["a"]).tokens == [*SPECIAL_TOKENS, "a"]
-
-
-def test_a_vocabulary_survives_writing_and_parsing():
-    tokens = ["a", "é", "@@x", "#", "中"]
-    again = Vocabulary.parse(str(Vocabulary(tokens)))
-    assert again.tokens == [*SPECIAL_TOKENS, *tokens]
-    assert len(again) == 9
-    assert Vocabulary.parse("a\nb").tokens == Vocabulary.parse("a\nb\n").tokens
-
-
-@pytest.mark.parametrize("token", ["", "a b", "a\t", "\n", "a\fb"])
-def test_vocabulary_refuses_white_space_that_separates_tokens(token):
-    with pytest.raises(ValueError, match="line 2: .*(empty|white space)"):
-        Vocabulary(["x", token])
-
-
 @pytest.mark.parametrize("token", ["10\u00a0000", "\u00a0", "a\u2028b", "a\x85", "\u3000"])
 def test_a_token_may_hold_white_space_that_does_not_separate_tokens(token, tmp_path):
     (tmp_path / "vocab.txt").write_text(f"x\n{token}\n", encoding="utf-8")
@@ -87,21 +68,27 @@ def test_a_token_may_hold_white_space_that_does_not_separate_tokens(token, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("tokens", "problem"),
+    ("content", "problem"),
     [
-        (["b", "a", "c", "a"], "line 4: the token 'a' is in line 2 already"),
-        (["</s>"], "line 1: '</s>' is a special token, which every vocabulary has already; remove the line"),
-        (["a", "<pad>", "a"], "line 2: '<pad>' is a special token"),
+        ("", "vocab.txt:1: the line is empty"),
+        ("a\n\nb\n", "vocab.txt:2: the line is empty"),
+        ("x\na\t\n", "vocab.txt:2: .* white space"),
+        ("x\na\fb\n", "vocab.txt:2: .* white space"),
+        ("b\na\nc\na\n", "vocab.txt:4: the token 'a' is in line 2 already"),
+        ("</s>\n", "vocab.txt:1: '</s>' is a special token, which every vocabulary has already; remove the line"),
     ],
 )
-def test_vocabulary_refuses_a_repeated_token(tokens, problem):
-    with pytest.raises(ValueError, match=problem):
-        Vocabulary(tokens)
+def test_a_bad_vocabulary_file_is_reported_with_its_line(tmp_path, content, problem):
+    (tmp_path / "vocab.txt").write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=problem):
+        read_vocabulary(str(tmp_path / "vocab.txt"))
 
 
-def test_unknown_words_become_unk(vocabulary):
-    assert vocabulary.encode(["a", "z", "c"]) == [A, UNK, C, EOS]
-    assert vocabulary.encode([]) == [EOS]
+def test_a_vocabulary_survives_writing_and_parsing():
+    tokens = ["a", "é", "@@x", "#", "中"]
+    again = Vocabulary.parse(str(Vocabulary(tokens)))
+    assert again.tokens == [*SPECIAL_TOKENS, *tokens]
+    assert (PAD, BOS, EOS, UNK) == (0, 1, 2, 3)
 
 
 def test_special_tokens_in_a_text_are_unknown_words(vocabulary):
@@ -161,21 +148,6 @@ def test_bytes_that_are_not_utf8_are_reported_with_their_line(tmp_path):
 def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(DataError, match=r"vocab\.txt: No such file"):
         read_vocabulary(str(tmp_path / "vocab.txt"))
-
-
-def test_a_bad_vocabulary_file_is_reported_with_its_line(tmp_path):
-    path = tmp_path / "vocab.txt"
-    path.write_text("a\nb\na\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"vocab\.txt:3: .*'a'.*line 1"):
-        read_vocabulary(str(path))
-    path.write_text("a\n\nb\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"vocab\.txt:2: the line is empty"):
-        read_vocabulary(str(path))
-
-
-def test_a_vocabulary_file_with_windows_line_ends_is_read(tmp_path):
-    (tmp_path / "vocab.txt").write_bytes(b"a\r\nb\r\n")
-    assert read_vocabulary(str(tmp_path / "vocab.txt")).tokens == [*SPECIAL_TOKENS, "a", "b"]
 
 
 @pytest.mark.parametrize("blank", ["\u00a0", "\u202f", "\u3000", "\u2028", "\x1c"], ids=ascii)
@@ -342,22 +314,6 @@ def test_the_order_is_a_function_of_seed_and_epoch(window):
     assert as_lists(epoch_of(first, 1)) != as_lists(epoch_of(make_batches(seed=6), 1))
 
 
-def test_the_order_of_widths_is_another_in_each_epoch_and_with_each_seed():
-    widths = [
-        [source.shape[1] for source, _ in epoch_of(make_batches(batch_size=2, seed=seed), epoch)]
-        for seed, epoch in ((5, 0), (5, 1), (6, 0))
-    ]
-    assert sorted(widths[0]) == sorted(widths[1]) == sorted(widths[2])
-    assert widths[0] != widths[1]
-    assert widths[0] != widths[2]
-
-
-def test_batches_combine_other_pairs_in_each_epoch(window):
-    batches = make_batches()
-    together = [{frozenset(source[:, 0].tolist()) for source, _ in epoch_of(batches, epoch)} for epoch in range(2)]
-    assert len(together[0] & together[1]) < len(together[0]) / 2
-
-
 def test_the_shuffle_is_an_uncorrelated_permutation_of_the_corpus():
     pairs = 20_011
     batches = make_batches(corpus=make_corpus(pairs=pairs, longest=2))
@@ -396,13 +352,6 @@ def test_streaming_shapes_are_few_whatever_the_sentences(vocabulary):
             for row, index in zip(ids, members, strict=False):
                 assert row[row != PAD].tolist() == sentences[index].tolist()
     assert shapes == {(1, 8), (1, 16), (4, 8), (1, 64), (4, 128), (2, 512), (1, 512)}
-
-
-def test_a_long_source_does_not_widen_the_streaming_batches_of_short_ones():
-    lengths = [3, 20, 500, 7, 2000, 12]
-    sentences = Sentences.from_ids([[A] * length for length in lengths])
-    widths = {index: ids.shape[1] for members, ids in streaming_batches(sentences, batch_size=8) for index in members}
-    assert widths == {0: 16, 1: 32, 2: 512, 3: 16, 4: 2048, 5: 16}
 
 
 def test_decoding_covers_each_sentence_once_and_longest_first():
@@ -452,17 +401,17 @@ def test_the_recipes_for_own_tokens_make_a_vocabulary_that_is_accepted(by_charac
 
 
 @pytest.mark.parametrize("block", [7, 1 << 20])
-def test_the_memory_line_is_that_of_least_squares_on_pairs_that_are_not_skipped(monkeypatch, block):
+def test_lengths_are_regressed_on_pairs_that_are_not_skipped(monkeypatch, block):
     monkeypatch.setattr(batches, "_SCANNED_AT_ONCE", block)
     pairs = make_corpus()
     source, target = pairs.source.lengths(), pairs.target.lengths()
     fits = target <= 6
     assert 2 < fits.sum() < len(pairs)
     slope, intercept = np.polyfit(source[fits], np.maximum(source, target)[fits], 1)
-    line = TrainingBatches(pairs, batch_size=2, num_buckets=1, seed=1, max_target_length=6).memory_line()
+    line = TrainingBatches(pairs, batch_size=2, num_buckets=1, seed=1, max_target_length=6).length_regression()
     assert line == pytest.approx((intercept, slope))
 
 
 def test_sources_of_one_length_have_a_memory_length_that_does_not_depend_on_the_source():
     pairs = Corpus(*(Sentences.from_ids(ids) for ids in ([[A, EOS]] * 2, [[A, B, EOS], [EOS]])))
-    assert TrainingBatches(pairs, batch_size=2, num_buckets=1, seed=1).memory_line() == (2.5, 0.0)
+    assert TrainingBatches(pairs, batch_size=2, num_buckets=1, seed=1).length_regression() == (2.5, 0.0)

@@ -15,7 +15,7 @@ from memattn.errors import ConfigError, DataError
 from memattn.runs.trained import load
 from memattn.serving.pair_scorer import PairScorer
 from memattn.serving.saved_model import export
-from memattn.serving.translator import from_trained
+from memattn.serving.translator import Translator
 from memattn.training.trainer import Trainer, train
 
 F, LETTERS = 4, "abcd"
@@ -91,7 +91,6 @@ def test_a_split_that_is_written_again_with_fewer_sources_can_be_read(tmp_path, 
 @pytest.mark.parametrize(
     ("sources", "message"),
     [
-        ([], "a split needs at least one source"),
         ([np.zeros(3)], r"a matrix of one vector or more, not of shape \(3,\)"),
         ([np.zeros([0, 3])], r"not of shape \(0, 3\)"),
     ],
@@ -135,10 +134,13 @@ def array(name, content):
     [
         (spoiled("train.source.00000.npy"), "train.source.00000.npy: not a complete array"),
         (lambda folder: (folder / "train.source.starts.npy").unlink(), "train.source.starts.npy: missing"),
-        (array("train.source.starts.npy", np.array([0, 3])), "starts.npy: does not match its shards"),
+        (array("train.source.starts.npy", np.array([0, 3])), "starts.npy: does not match the shards"),
         (array("train.source.00000.npy", np.zeros(5, np.float32)), "not a two-dimensional array of floats"),
         (array("train.source.00000.npy", np.zeros([5, 2], int)), "not a two-dimensional array of floats"),
-        (array("source.statistics.npy", np.zeros([2, 9], np.float32)), "not as wide as other shards, or as"),
+        (
+            array("source.statistics.npy", np.zeros([2, 9], np.float32)),
+            "does not match the shards, or these source.statistics.npy",
+        ),
         (lambda folder: (folder / "train.target").write_text("a\n"), "has 60 lines and .*train.target has 1"),
     ],
 )
@@ -215,7 +217,7 @@ def test_a_run_on_features_resumes_bit_for_bit_and_is_evaluated(tmp_path, capsys
     assert_same_run(tmp_path / "uninterrupted", tmp_path / "resumed")
     assert evaluate(tmp_path / "resumed", "decoding.coverage_penalty=0.1")["sentences"] == 12
     trained = load([str(tmp_path / "resumed")], [], None)
-    for use in (from_trained, PairScorer, lambda model: export(model, str(tmp_path / "exported"))):
+    for use in (Translator, PairScorer, lambda model: export(model, str(tmp_path / "exported"))):
         with pytest.raises(ConfigError, match="needs sources of text, and the run's data.source is features"):
             use(trained)
 
@@ -281,26 +283,7 @@ def test_settings_that_need_tokens_are_refused_with_features(changes, message):
         config_of("data/mine", **changes)
 
 
-def test_active_memory_has_no_features():
-    with pytest.raises(ConfigError, match="data.source: features need model.kind: seq2seq, not neural_gpu"):
-        configs.from_dict({"data": {"folder": "data/mine", "source": "features"}, "model": {"kind": "neural_gpu"}})
-
-
 def test_features_are_not_read_as_tokens(tmp_path):
     folder = write_corpus(tmp_path / "corpus")
     with pytest.raises(ConfigError, match="data.source: tokens, but the sources of .* are features"):
         corpus.read_corpus(folder, "train", corpus.read_vocabulary(f"{folder}/vocab.txt"))
-
-
-def test_a_folder_of_text_is_no_corpus_of_features(tmp_path):
-    folder = write_corpus(tmp_path / "corpus")
-    for path in (tmp_path / "corpus").glob("*.source.*"):
-        path.unlink()
-    with pytest.raises(DataError, match="missing; with data.source: features, it and its shards hold the sources"):
-        read(folder)
-
-
-def test_features_and_token_ids_share_no_name_of_a_file():
-    names = set(corpus.binary_paths("folder", "train", "source").values())
-    assert features.offsets_path("folder", "train") not in names
-    assert features.offsets_path("folder", "train").startswith("folder/train.source.")

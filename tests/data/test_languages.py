@@ -17,7 +17,7 @@ from memattn.data.preparation.parallel import Settings
 from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import TextSettings
 from memattn.runs.trained import load
-from memattn.serving.translator import from_trained
+from memattn.serving.translator import Translator
 from memattn.training.trainer import train
 
 pytestmark = pytest.mark.slow
@@ -105,15 +105,15 @@ def test_thai_is_learned_and_scored(tmp_path):
 
     result = evaluate(run_dir)
     assert "|tok:char|" in result["bleu_signature"]
-    assert printed(run_dir, "--tokenize", "char", "--smooth-method", "none") == f"{result['bleu']:.12f}"
-    assert printed(run_dir, "-l", "en-th") == f"{result['sacrebleu']:.12f}"
-    assert printed(run_dir, "-l", "en-th", "-m", "chrf") == f"{result['chrf']:.12f}"
+    assert printed(run_dir / "eval/valid", "--tokenize", "char", "--smooth-method", "none") == f"{result['bleu']:.12f}"
+    assert printed(run_dir / "eval/valid", "-l", "en-th") == f"{result['sacrebleu']:.12f}"
+    assert printed(run_dir / "eval/valid", "-l", "en-th", "-m", "chrf") == f"{result['chrf']:.12f}"
     assert json.loads((run_dir / "eval/valid/result.json").read_text("utf-8"))["chrf"] == result["chrf"] > 25
     assert read_lines(str(run_dir / "eval/valid/references.txt")) == read_lines(splits["valid"][1])
 
     trained = load([str(run_dir)], [], None)
     source = read_lines(splits["valid"][0])[0]
-    (line,) = from_trained(trained, n_best=1, alignment="hard")([source], 1)
+    (line,) = Translator(trained, n_best=1, alignment="hard")([source], 1)
     aligned = [int(pair.split("-")[1]) for pair in line.split("\t")[1].split(" ")]
     assert aligned == list(range(len(aligned)))
     assert len(aligned) >= 5

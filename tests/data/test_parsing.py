@@ -55,11 +55,9 @@ def test_a_bad_tree_in_any_split_leaves_nothing_behind(splits, tmp_path):
 def test_a_missing_file_and_a_folder_with_other_files_are_refused(splits, tmp_path):
     with pytest.raises(ConfigError, match="ptb/.*: no such file"):
         parsing.prepare({**splits, "test": ["ptb/*.mrg"]}, 2, str(tmp_path / "out"))
-    for name in ("out", "in.unfinished"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "diary.txt").touch()
-        with pytest.raises(ConfigError, match=f"{name}: exists, but is not an? .*; .*use another"):
-            parsing.prepare(splits, 2, str(tmp_path / name.removesuffix(".unfinished")))
+    (tmp_path / "out").mkdir()
+    with pytest.raises(ConfigError, match="out: exists, but is not a prepared corpus .*; use another"):
+        parsing.prepare(splits, 2, str(tmp_path / "out"))
 
 
 def test_a_complete_folder_is_not_touched_and_its_settings_count(splits, tmp_path):
@@ -78,7 +76,7 @@ def test_the_command_prepares_trees_and_says_how_to_train(splits, tmp_path):
     assert (result.returncode, result.stderr) == (0, "")
     assert "out: 3 training trees, 9 words, 23 target tokens\n" in result.stdout
     assert "memattn-train --config parsing/small --set data.folder=" in result.stdout
-    assert_single_error(run_command("memattn.prepare", "parsing", *flags, "--test=", "--folder=x"), "--test: an empty")
+    assert_single_error(run_command("memattn.prepare", "parsing", *flags, "--test=", "--folder=x"), "--test: no name")
     (tmp_path / "valid").write_text("")
     command = ["parsing", *flags, f"--folder={tmp_path / 'second'}"]
     assert_single_error(run_command("memattn.prepare", *command), f"{tmp_path / 'valid'}: has no tree")

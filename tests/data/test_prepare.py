@@ -1,5 +1,6 @@
 """Preparation of parallel text: faults during preparation, and the prepared corpus."""
 
+import concurrent.futures
 import dataclasses
 import gzip
 import json
@@ -17,7 +18,7 @@ from helpers.texts import SETTINGS, sentences
 from memattn.data import bpe, corpus
 from memattn.data import tokenizer as tokenizers
 from memattn.data.batches import TrainingBatches
-from memattn.data.preparation import chunks, encoding, parallel
+from memattn.data.preparation import chunks, parallel
 from memattn.data.preparation.parallel import Settings
 from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import TextSettings
@@ -127,42 +128,50 @@ def test_a_corpus_does_not_depend_on_processes_or_compression(files, tmp_path, m
     assert from_plain == from_zipped
 
 
-def test_a_preparation_interrupted_anywhere_resumes_by_the_same_command(files, tmp_path, monkeypatch):
-    monkeypatch.setattr(chunks, "CHUNK", 10)
-    monkeypatch.setattr(encoding, "JOURNAL_EVERY", 20)
-    parallel.prepare(files, SETTINGS, str(tmp_path / "uninterrupted"), 1)
-    writes, limit = [], 0
-    write = parallel.files.write
+@pytest.mark.parametrize("written", ["bpe.codes", "train.target.ids.npy", "valid.source", corpus.MANIFEST])
+def test_an_interrupted_preparation_leaves_no_folder_and_can_be_repeated(files, tmp_path, monkeypatch, written):
+    parallel.prepare(files, SETTINGS, str(tmp_path / "whole"), 1)
+    rename, before = os.replace, set(os.listdir(tmp_path))
 
-    def interrupted_write(path, content):
-        writes.append(path)
-        if len(writes) == limit:
+    def interrupt(path, *arguments):
+        if any(os.path.exists(os.path.join(folder, written)) for folder in (path, os.path.dirname(path))):
             raise KeyboardInterrupt
-        write(path, content)
+        rename(path, *arguments)
 
-    monkeypatch.setattr(parallel.files, "write", interrupted_write)
-    interruptions = 0
-    encoded = []
-    encode = encoding.EncodeChunk.__call__
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    assert set(os.listdir(tmp_path)) == before
+    parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    assert without_commands(tmp_path / "out") == without_commands(tmp_path / "whole")
 
-    def recorded_encode(encoder, chunk):
-        encoded.append(chunk)
-        return encode(encoder, chunk)
 
-    monkeypatch.setattr(encoding.EncodeChunk, "__call__", recorded_encode)
-    while not (tmp_path / "resumed").exists():
-        writes.clear()
-        limit += 1
-        try:
-            parallel.prepare(files, SETTINGS, str(tmp_path / "resumed"), 1)
-        except KeyboardInterrupt:
-            interruptions += 1
-        assert limit < 100
-    assert interruptions >= 10
-    assert len(encoded) < 2 * 9 + interruptions  # chunks of the journal are not encoded again
-    monkeypatch.undo()
-    assert without_commands(tmp_path / "resumed") == without_commands(tmp_path / "uninterrupted")
-    assert not (tmp_path / "resumed.unfinished").exists()
+def test_a_second_preparation_of_a_folder_is_refused(files, tmp_path, monkeypatch):
+    folder, segment, refused = str(tmp_path / "out"), parallel.segment, []
+
+    def prepare_again_and_segment(*arguments):
+        with pytest.raises(RunError, match="out: process .*--folder"):
+            parallel.prepare(files, SETTINGS, folder, 1)
+        refused.append(True)
+        return segment(*arguments)
+
+    monkeypatch.setattr(parallel, "segment", prepare_again_and_segment)
+    parallel.prepare(files, SETTINGS, folder, 1)
+    assert len(refused) == 2
+    assert not [name for name in os.listdir(tmp_path) if name.endswith((".lock", ".unfinished"))]
+
+
+@pytest.mark.parametrize("manifest", [None, "{}", "3", "\xff", '{"files": {}, "settings": [], "sources": {}}'])
+def test_an_unrelated_folder_is_left_alone(files, tmp_path, manifest):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "diary.txt").write_text("dear")
+    if manifest:
+        (tmp_path / "mine" / corpus.MANIFEST).write_bytes(manifest.encode("latin-1"))
+    before = contents(tmp_path / "mine")
+    with pytest.raises(ConfigError, match="mine: exists, but is not a prepared corpus"):
+        parallel.prepare(files, SETTINGS, str(tmp_path / "mine"), 1)
+    assert contents(tmp_path / "mine") == before
 
 
 def test_other_settings_or_files_are_refused_for_a_complete_corpus(files, tmp_path):
@@ -192,7 +201,8 @@ def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch):
                 file.writelines(f"{line} Zyklop\n" for line in sentences(20, f"{split}{path[-2:]}"))
     folder, shared = str(tmp_path / "second"), str(tmp_path / "first")
     monkeypatch.setattr(bpe, "learn", lambda *_: pytest.fail("learned"))
-    manifest = parallel.prepare(others, SETTINGS, folder, 1, shared)
+    settings = Settings(SETTINGS.text, None, None, seed=None)
+    manifest = parallel.prepare(others, settings, folder, 1, shared)
     before = contents(tmp_path / "second")
     for name in ("vocab.txt", "bpe.codes"):
         assert before[name][0] == contents(tmp_path / "first")[name][0]
@@ -201,135 +211,10 @@ def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch):
     sides = [read_lines(path) for path in others["train"]]
     for decoded_lines, lines in zip(decoded(tmp_path / "second"), sides, strict=True):
         assert len(decoded_lines) == len(lines) == 20
-    assert parallel.prepare(others, SETTINGS, folder, 1, shared) == manifest
+    assert parallel.prepare(others, settings, folder, 1, shared) == manifest
     assert contents(tmp_path / "second") == before
-    with pytest.raises(ConfigError, match=r"second: .*\(other files\)"):
+    with pytest.raises(ConfigError, match="second: holds another corpus"):
         parallel.prepare(others, SETTINGS, folder, 1)
-
-
-def test_a_vocabulary_that_does_not_fit_is_refused(files, tmp_path):
-    parallel.prepare(files, SETTINGS, str(tmp_path / "first"), 1)
-    tokenized = Settings(TextSettings("tokenized", "en", "de"), bpe_units=16_000)
-    with pytest.raises(ConfigError, match="--vocabulary_of .*first: .*raw en de.*tokenized en de"):
-        parallel.prepare(files, tokenized, str(tmp_path / "out"), 1, str(tmp_path / "first"))
-    with pytest.raises(ConfigError, match="--vocabulary_of nowhere: "):
-        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1, "nowhere")
-    (tmp_path / "tokens").mkdir()
-    (tmp_path / "tokens" / "vocab.txt").write_text("a\n")
-    with pytest.raises(ConfigError, match="--vocabulary_of .*tokens: .*BPE"):
-        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1, str(tmp_path / "tokens"))
-    assert not (tmp_path / "out").exists()
-
-
-def interrupt_before_encoding(files, folder, monkeypatch):
-    """Prepares a folder until its BPE is learned, and leaves it unfinished."""
-
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(parallel.encoding, "write_encoded", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            parallel.prepare(files, SETTINGS, str(folder), 1)
-
-
-def test_an_unfinished_preparation_with_other_settings_is_kept(files, tmp_path, monkeypatch):
-    interrupt_before_encoding(files, tmp_path / "out", monkeypatch)
-    before = contents(tmp_path / "out.unfinished")
-    shorter = dataclasses.replace(SETTINGS, max_length=3)
-    with pytest.raises(
-        ConfigError, match=r"out.unfinished: .* with other settings: max_length \(.* there, 3 here\); give"
-    ):
-        parallel.prepare(files, shorter, str(tmp_path / "out"), 1)
-    assert contents(tmp_path / "out.unfinished") == before
-
-
-def test_an_unrelated_folder_is_left_alone(files, tmp_path):
-    for folder in (tmp_path / "mine", tmp_path / "other.unfinished"):
-        folder.mkdir()
-        (folder / "diary.txt").write_text("dear")
-    with pytest.raises(ConfigError, match="mine: exists, but is not a prepared corpus"):
-        parallel.prepare(files, SETTINGS, str(tmp_path / "mine"), 1)
-    with pytest.raises(ConfigError, match="other.unfinished: "):
-        parallel.prepare(files, SETTINGS, str(tmp_path / "other"), 1)
-    assert (tmp_path / "mine" / "diary.txt").read_text() == (tmp_path / "other.unfinished" / "diary.txt").read_text()
-
-
-@pytest.mark.parametrize(
-    "content", ["{}", "[]", "theirs", "\xff", '{"memattn": "0.1.0"}', '{"settings": {}, "sources": {}}']
-)
-def test_an_unfinished_folder_of_another_program_is_left_alone(files, tmp_path, content):
-    (tmp_path / "out.unfinished").mkdir()
-    for name in ("settings.json", "thesis.tex"):
-        (tmp_path / "out.unfinished" / name).write_bytes(content.encode("latin-1"))
-    before = contents(tmp_path / "out.unfinished")
-    with pytest.raises(ConfigError, match="out.unfinished: .*remove"):
-        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-    assert contents(tmp_path / "out.unfinished") == before
-
-
-def test_a_second_preparation_of_a_folder_is_refused(files, tmp_path, monkeypatch):
-    folder, segment, refused = str(tmp_path / "out"), parallel.segmenting.write_segmented, []
-
-    def prepare_again_and_segment(*arguments):
-        with pytest.raises(RunError, match="out: process .*--folder"):
-            parallel.prepare(files, SETTINGS, folder, 1)
-        refused.append(True)
-        segment(*arguments)
-
-    monkeypatch.setattr(parallel.segmenting, "write_segmented", prepare_again_and_segment)
-    parallel.prepare(files, SETTINGS, folder, 1)
-    assert len(refused) == 2
-    monkeypatch.undo()
-    parallel.prepare(files, SETTINGS, str(tmp_path / "alone"), 1)
-    assert without_commands(folder) == without_commands(tmp_path / "alone")
-    assert not [name for name in os.listdir(tmp_path) if name.endswith((".lock", ".unfinished"))]
-
-
-@pytest.mark.parametrize(
-    "manifest",
-    [
-        "{}",
-        "[]",
-        '{"files": {}}',
-        '{"files": [], "settings": {}, "sources": {}}',
-        '{"files": {}, "settings": [], "sources": {}}',
-        "3",
-        "\xff",
-    ],
-)
-def test_a_folder_with_an_unrelated_manifest_is_left_alone(files, tmp_path, manifest):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / corpus.MANIFEST).write_bytes(manifest.encode("latin-1"))
-    with pytest.raises(ConfigError, match="mine: exists, but is not a prepared corpus"):
-        parallel.prepare(files, SETTINGS, str(tmp_path / "mine"), 1)
-
-
-@pytest.mark.parametrize("name", ["settings.json", "manifest.json", "vocab.txt"])
-def test_partial_files_of_a_killed_preparation_are_not_used(files, tmp_path, monkeypatch, name):
-    write = parallel.files.write
-
-    def killed(path, content):
-        if os.path.basename(path) == name:
-            Path(f"{path}.unfinished").write_text("half")
-            raise KeyboardInterrupt
-        write(path, content)
-
-    monkeypatch.setattr(parallel.files, "write", killed)
-    with pytest.raises(KeyboardInterrupt):
-        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-    monkeypatch.undo()
-    parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-    assert not [name for name in os.listdir(tmp_path / "out") if "unfinished" in name]
-    assert parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-
-
-def test_damaged_codes_of_an_interrupted_preparation_are_refused(files, tmp_path, monkeypatch):
-    interrupt_before_encoding(files, tmp_path / "out", monkeypatch)
-    codes = tmp_path / "out.unfinished" / "bpe.codes"
-    codes.write_text(codes.read_text() + "alone\n")
-    with pytest.raises(DataError, match=r"bpe.codes:\d+: a merge is two units"):
-        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
 
 
 def test_a_line_that_tokenization_empties_is_dropped(files, tmp_path):
@@ -343,34 +228,50 @@ def test_a_line_that_tokenization_empties_is_dropped(files, tmp_path):
 def test_too_little_text_is_refused(files, tmp_path):
     for path in files["train"]:
         Path(path).write_text("x\n", encoding="utf-8")
-    with pytest.raises(DataError, match="too little text"):
+    with pytest.raises(DataError, match="too little training text"):
         parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
 
 
-def test_a_byte_order_mark_alone_is_an_empty_line(files, tmp_path):
-    Path(files["valid"][0]).write_bytes(b"\xef\xbb\xbf")
-    Path(files["valid"][1]).write_bytes(b"Hund Katze Haus Stadt\n")
-    parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-    assert read_lines(str(tmp_path / "out" / "valid.source")) == [""]
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("first", "raw en de.*tokenized en de"), ("nowhere", "neither"), ("tokens", "neither")],
+)
+def test_a_vocabulary_that_does_not_fit_is_refused(files, tmp_path, name, problem):
+    parallel.prepare(files, SETTINGS, str(tmp_path / "first"), 1)
+    (tmp_path / "tokens").mkdir()
+    (tmp_path / "tokens" / "vocab.txt").write_text("a\n")
+    tokenized = Settings(TextSettings("tokenized", "en", "de"), None, None, seed=None)
+    with pytest.raises(ConfigError, match=f"--vocabulary_of .*{name}: .*{problem}"):
+        parallel.prepare(files, tokenized, str(tmp_path / "out"), 1, str(tmp_path / name))
+    assert not (tmp_path / "out").exists()
 
 
 def test_workers_end_with_their_parent():
     code = (
-        "import multiprocessing, time\nfrom memattn.data.preparation.workers import Workers\n"
-        "with Workers(2) as pool:\n"
-        "    assert list(pool.map(abs, [-1, -2])) == [1, 2]\n"
+        "import multiprocessing, time\nfrom memattn.data.preparation.chunks import ordered_map\n"
+        "with ordered_map(2) as mapped:\n"
+        "    assert list(mapped(abs, [-1, -2])) == [1, 2]\n"
         "    print(*[worker.pid for worker in multiprocessing.active_children()], flush=True)\n"
         "    time.sleep(60)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         workers = list(map(int, process.stdout.readline().split()))
-        process.terminate()
+        process.kill()
         process.wait(timeout=30)
     assert workers
     deadline = time.monotonic() + 20
     while any(Path(f"/proc/{worker}").exists() for worker in workers):
         assert time.monotonic() < deadline
         time.sleep(0.2)
+
+
+def test_results_of_workers_are_in_order_and_items_are_taken_as_needed():
+    taken = []
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        results = chunks.map_in_order(pool, 3, str, (taken.append(i) or i for i in range(20)))
+        assert next(results) == "0"
+        assert len(taken) == 4
+        assert list(results) == [str(i) for i in range(1, 20)]
 
 
 def test_a_sample_is_drawn_by_seed(files, tmp_path):
@@ -478,16 +379,8 @@ def test_each_command_has_its_help(name, flag, run):
     ("name", "spoil", "problem"),
     [
         ("train.source.ids.npy", lambda path: path.write_bytes(path.read_bytes()[:-7]), "not a complete array"),
-        ("train.target.offsets.npy", lambda path: path.write_bytes(b""), "not a complete array"),
-        (
-            "train.source.offsets.npy",
-            lambda path: np.save(path, np.zeros((2, 2), np.int64)),
-            "not a one-dimensional array",
-        ),
         ("train.source.offsets.npy", lambda path: np.save(path, np.zeros(3)), "not a one-dimensional array"),
-        ("train.target.ids.npy", lambda path: np.save(path, np.zeros(9, np.uint16)), "does not match its ids"),
         ("train.target.ids.npy", lambda path: path.unlink(), "No such file"),
-        ("train.source.ids.npy", lambda path: np.save(path, np.array([{}])), "not a complete array"),
         ("vocab.txt", lambda path: path.write_text("a\nb\n"), "vocab.txt: not the one that .*out was prepared with"),
         ("manifest.json", lambda path: path.write_text("{}"), "manifest.json: files is missing"),
     ],

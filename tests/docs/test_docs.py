@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
+from benchmarks.tables import measured_rows
 from helpers.pages import API, PAGES, blocks, run_block
 from helpers.repository import COMMANDS, ROOT
 from pages import commands, configuration
@@ -29,12 +30,13 @@ def anchors(text):
 )
 def test_links_lead_to_files_and_headings(path):
     prose = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-    links = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", prose)
-    for target, anchor in links:
+    links = re.findall(r'\]\(([^)#\s]*)(?:#([^)\s]*))?(?: "rows (\w+)")?\)', prose)
+    for target, anchor, measurement in links:
         if target.startswith("http"):
             continue
         linked = path.parent / target if target else path
         assert linked.exists(), target
+        assert not measurement or measured_rows(str(linked), measurement), measurement
         assert not anchor or anchor in anchors(linked.read_text(encoding="utf-8")), anchor
 
 

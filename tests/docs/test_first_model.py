@@ -1,6 +1,7 @@
 """The first model: the output that its page prints is that of the committed run, and its commands run."""
 
 import csv
+import json
 import re
 import shlex
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 from helpers.repository import ROOT
 
 from memattn.eval import report
-from memattn.evaluation.result import Result
+from memattn.runs.result import Result
 
 PAGE = (ROOT / "docs/start/first_model.md").read_text(encoding="utf-8")
 RUN = ROOT / "results/first_model"
@@ -25,7 +26,8 @@ TINY = [
 
 
 def test_the_printed_scores_are_those_of_the_run():
-    assert f"```text\n{report(Result.read(str(RUN / 'result.json')))}\n" in PAGE
+    result = Result.from_json(json.loads((RUN / "result.json").read_text("utf-8")))
+    assert f"```text\n{report(result)}\n" in PAGE
     with open(RUN / "validation.csv", encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             step, bleu, exact_match = int(row["step"]), float(row["bleu"]), float(row["exact_match"])

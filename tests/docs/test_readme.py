@@ -1,6 +1,5 @@
 """Code in the README and in docs/ runs as it is printed, and tables in them equal the committed results."""
 
-import csv
 import json
 import re
 
@@ -8,13 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import yaml
-from benchmarks.tables import pivot
+from benchmarks.tables import measured_rows, pivot
 from helpers.repository import ROOT
 from studies import stored
 from studies.britz2017 import printed
 
 import memattn
-from memattn import config
+from memattn import config, reading
 from memattn.evaluation.formatting import markdown
 from memattn.sweeps.expand import expand
 
@@ -75,7 +74,7 @@ def test_configs_of_the_guides_expand_to_as_many_runs_as_printed(tmp_path):
 )
 def test_scores_are_those_of_the_linked_files(name, lines):
     text = page(f"docs/{name}")
-    linked = set(re.findall(r"\(\.\./\.\./(results/\S+?\.csv)\)", text))
+    linked = set(re.findall(r"\(\.\./\.\./(results/\S+?\.csv)[) ]", text))
     known = re.findall(r"\d+\.\d+", "".join(map(page, [*linked, "scripts/studies/britz2017/printed.py"])))
     shown = re.findall(r"\d+\.\d\d+", "\n".join(re.findall(lines, text)))
     assert shown
@@ -94,13 +93,13 @@ def test_pages_quote_the_paper_on_all_pairs_of_languages():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", stored.RESULTS)
+@pytest.mark.parametrize("folder", stored.MADE)
 def test_tables_of_stored_runs_are_those_of_the_runs(folder, tmp_path):
-    stored.RESULTS[folder](str(tmp_path))
-    committed = {path.name for path in (ROOT / folder).glob("*.*") if path.suffix == ".csv"}
+    stored.make(folder, str(tmp_path))
+    committed = {path.name for path in (ROOT / "results" / folder).glob("*.csv")}
     assert "table.csv" in committed
     for name in committed:
-        assert (ROOT / folder / name).read_bytes() == (tmp_path / name).read_bytes(), name
+        assert (ROOT / "results" / folder / name).read_bytes() == (tmp_path / name).read_bytes(), name
 
 
 def test_a_run_folder_becomes_a_stored_run(tmp_path):
@@ -128,11 +127,16 @@ def test_every_shipped_config_loads_and_states_its_score_cost_and_command():
 
 @pytest.mark.parametrize("name", [name for name in PAGES if "<!-- end of table -->" in page(name)])
 def test_tables_in_pages_equal_the_committed_results(name):
-    """A mark names the file: `table: FILE`, `table of COLUMN | COLUMN: FILE`, or `CELLS by ROWS and COLUMNS: FILE`."""
-    mark = r"<!-- (?:table|table of ([^\n]*)|([^\n]*) by (\w+)(?: and (\w+))?): (\S+) -->\n(.*?)<!-- end of table -->"
-    for chosen, measure, index, column, path, table in re.findall(mark, page(name), flags=re.DOTALL):
-        with open(ROOT / path, encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
+    """A mark is `table: FILE`, `table of COLUMN | COLUMN: FILE` or `CELLS by ROWS and COLUMNS: FILE`.
+
+    After FILE may stand a comma and the name of a measurement.
+    """
+    kind = r"(?:table|table of ([^\n]*)|([^\n]*) by (\w+)(?: and (\w+))?)"
+    mark = rf"<!-- {kind}: (\S+\.csv)(?:, (\w+))? -->\n(.*?)<!-- end of table -->"
+    tables_in_page = re.findall(mark, page(name), flags=re.DOTALL)
+    assert len(tables_in_page) == page(name).count("<!-- end of table -->")
+    for chosen, measure, index, column, path, measurement, table in tables_in_page:
+        rows = measured_rows(path, measurement) if measurement else reading.csv_file(path)
         if measure:
             rows = pivot(rows, index, column or "system", measure)
         elif chosen:

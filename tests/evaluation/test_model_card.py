@@ -7,8 +7,9 @@ import tensorflow as tf
 import yaml
 from helpers.runs import evaluate
 
-from memattn.evaluation.model_card import FILE, model_card
-from memattn.evaluation.result import Result
+from memattn.evaluation.model_card import model_card
+from memattn.runs.result import Result
+from memattn.runs.run import MODEL_CARD, Run
 from memattn.training.trainer import train
 
 pytestmark = pytest.mark.slow
@@ -23,9 +24,9 @@ def run(tiny_config, tmp_path):
 
 def test_an_evaluation_writes_a_model_card_from_its_result(run):
     result = evaluate(run)
-    card = (run / "eval/valid" / FILE).read_text(encoding="utf-8")
+    card = (run / "eval/valid" / MODEL_CARD).read_text(encoding="utf-8")
     assert card.startswith(f"# {run}\n")
-    assert card == model_card(Result.read(str(run / "eval/valid/result.json")))
+    assert card == model_card(Run(run).result("valid"))
     for text in (
         "memory (num_slots 3, encoder_scoring softmax",
         f"**parameters**: {result['parameters']:,}",
@@ -44,24 +45,11 @@ def test_an_evaluation_writes_a_model_card_from_its_result(run):
 @pytest.mark.long
 def test_the_model_card_names_samples_folders_and_ensembles(run):
     result = evaluate(run, "decoding.sample.top_k=3")
-    assert "sampled, top_k 3, temperature 1.0, seed 1" in (run / "eval/valid" / FILE).read_text(encoding="utf-8")
+    assert "sampled, top_k 3, temperature 1.0, seed 1" in (run / "eval/valid" / MODEL_CARD).read_text(encoding="utf-8")
     spaced = {**result, "checkpoints": ["runs/my run/best/step-1"], "overrides": []}
     assert "memattn-translate --run_dir 'runs/my run' <" in model_card(Result.from_json(spaced))
     ensemble = {**result, "checkpoints": ["runs/a/best/step-1", "runs/b/best/step-2"], "overrides": []}
     assert "memattn-translate --run_dir runs/a --run_dir runs/b <" in model_card(Result.from_json(ensemble))
-
-
-@pytest.mark.long
-def test_the_commands_in_the_card_repeat_the_checkpoints_and_overrides_of_the_result(run):
-    evaluate(run, "decoding.beam_size=3", "decoding.sample={top_k: 2, seed: 0}")
-    card = (run / "eval/valid" / FILE).read_text(encoding="utf-8")
-    assert "sampled, top_k 2, temperature 1.0, seed 0" in card
-    assert f"memattn-translate --run_dir {run} --set decoding.beam_size=3 --set 'decoding.sample={{" in card
-    result = evaluate(run)
-    averaged = {**result, "checkpoints": [f"{run}/checkpoints/step-{step}" for step in (2, 4)]}
-    assert f"memattn-translate --run_dir {run} --average 2 <" in model_card(Result.from_json(averaged))
-    assert "(average of 2)" in model_card(Result.from_json(averaged))
-    assert "(best checkpoint)" in model_card(Result.from_json(result))
 
 
 @pytest.mark.long

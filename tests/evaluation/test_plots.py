@@ -4,15 +4,14 @@ import os
 
 import numpy as np
 import pytest
-from benchmarks import plots as benchmark_plots
-from benchmarks.tables import ends
+from benchmarks import tables as benchmark_tables
 from matplotlib import image
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from studies import plots as study_plots
 
-from memattn.evaluation import formatting, plots, writing
+from memattn.evaluation import plots, writing
 
 
 def scores(source, target, num_slots, seed=0):
@@ -39,7 +38,7 @@ def assert_is_a_picture(path):
 def figure(monkeypatch):
     """figure() returns the figure that was saved last."""
     figures, save = [], plots.save
-    for module in (plots, benchmark_plots, study_plots):
+    for module in (plots, study_plots):
         monkeypatch.setattr(module, "save", lambda figure, path: figures.append(figure) or save(figure, path))
     return lambda: figures[-1]
 
@@ -64,21 +63,6 @@ def test_long_titles_stay_within_the_picture(tmp_path, figure, num_slots):
     extent = title_text.get_window_extent()
     assert extent.x0 > 0
     assert extent.x1 < figure().bbox.width
-
-
-def test_a_title_with_dollar_signs_is_not_drawn_as_a_formula(tmp_path, figure):
-    title = "costs $5_000 to $\\frac{6"
-    plots.alignments(str(tmp_path / "a.png"), ["a"], ["b"], *scores(1, 1, 0), title=title)
-    assert [(text.get_text(), text.get_parse_math()) for text in figure().texts] == [(title, False)]
-
-
-@pytest.mark.parametrize("num_slots", [1, 2, 9, 32])
-def test_a_wrapped_heading_keeps_its_formula_in_one_line(num_slots):
-    tokens = [str(i) for i in range(40)]
-    figure = plots.alignment_figure(tokens, tokens, *scores(40, 40, num_slots))
-    lines = figure.subfigs[0].get_suptitle().split("\n")
-    assert [line.count("$") for line in lines][-1] == 2
-    assert sum(line.count("$") for line in lines) == 2
 
 
 def test_negative_weights_are_red(tmp_path, figure):
@@ -122,22 +106,6 @@ def test_only_some_of_many_tokens_are_labelled(tmp_path, figure):
         assert [label.get_text() for label in labels] == [str(tick) for tick in ticks] == tokens[::3]
 
 
-def test_all_slots_together_look_darker_than_any_slot(tmp_path, figure):
-    slots = np.stack([np.full((2, 2), 0.1), np.full((2, 2), 0.8)])
-    plots.alignments(str(tmp_path / "a.png"), ["a", "b"], ["c", "d"], slots.sum(0), slots)
-    images = {axes.get_title(): axes.images[0] for axes in figure().findobj(Axes) if axes.images}
-    assert [image.get_clim() for image in images.values()] == [(0, pytest.approx(0.9))] * 3
-    weak, strong, all_slots = (image.to_rgba(image.get_array())[0, 0, :3].sum() for image in images.values())
-    assert all_slots < strong < weak < 2.9  # the weak slot is not white either
-
-
-@pytest.mark.parametrize("num_slots", [0, 4])
-def test_scores_that_are_all_0_can_be_drawn(tmp_path, num_slots):
-    path = tmp_path / "alignments.png"
-    plots.alignments(str(path), ["a", "b"], ["c"], np.zeros((1, 2)), np.zeros((num_slots, 1, 2)))
-    assert_is_a_picture(path)
-
-
 def test_odd_tokens_are_drawn_unchanged(tmp_path, figure):
     tokens = [
         "$",
@@ -167,17 +135,6 @@ def test_odd_tokens_are_drawn_unchanged(tmp_path, figure):
         assert not any(label.get_parse_math() for label in labels)
 
 
-@pytest.mark.parametrize("length", [30, 200])
-def test_a_long_token_leaves_room_for_the_picture(tmp_path, length):
-    plots.alignments(str(tmp_path / "a.png"), ["a", "b" * length], ["c" * length], *scores(2, 1, 1))
-    assert_is_a_picture(tmp_path / "a.png")
-
-
-def test_the_suffix_of_the_path_chooses_the_format(tmp_path):
-    plots.alignments(str(tmp_path / "a.svg"), ["a"], ["b"], *scores(1, 1, 1))
-    assert b"<svg" in (tmp_path / "a.svg").read_bytes()[:1000]
-
-
 def test_learning_curves_show_mean_and_range_over_seeds(tmp_path, figure):
     points = {"memory": {100: (10.0, 8.0, 12.0), 200: (55.5, 50.5, 60.5)}, "none": {100: (3.0, 3.0, 3.0)}, "empty": {}}
     curves = [line(name, points_of_line) for name, points_of_line in points.items()]
@@ -196,13 +153,6 @@ def test_learning_curves_show_mean_and_range_over_seeds(tmp_path, figure):
     assert 60.5 < high <= 102
 
 
-def test_many_curves_of_one_mechanism_differ_in_colour_or_dash(tmp_path, figure):
-    curves = [line(f"run-{i}", {1: (i, i, i), 2: (2 * i, 2 * i, 2 * i)}) for i in range(28)]
-    plots.learning_curves(str(tmp_path / "curves.png"), curves, "many")
-    (axes,) = figure().axes
-    assert len({(line.get_color(), line.get_linestyle()) for line in axes.lines}) == 28
-
-
 @pytest.mark.parametrize(("length", "number"), [(5, 4), (20, 4), (21, 4), (90, 4), (200, 4), (5, 30), (20, 30)])
 def test_names_leave_room_for_the_curves_and_are_not_cut_off(tmp_path, figure, length, number):
     curves = [line(f"{i:0{length}d}", {1: (i, i, i)}) for i in range(number)]
@@ -219,24 +169,19 @@ def test_names_leave_room_for_the_curves_and_are_not_cut_off(tmp_path, figure, l
     assert not legend.get_window_extent().overlaps(axes.title.get_window_extent())
 
 
-def test_odd_titles_and_run_names_are_drawn(tmp_path):
-    plots.learning_curves(str(tmp_path / "curves.png"), [line("K=1-a_b^c", {1: (2.0, 2.0, 2.0)})], "costs $_$ and 中文")
-    assert_is_a_picture(tmp_path / "curves.png")
-    assert plt.get_fignums() == []
-
-
 def test_only_pictures_of_an_earlier_evaluation_are_removed(tmp_path):
+    (tmp_path / "alignments").mkdir()
     for name in ("3.png", "17.png", "unrelated.png", "17.txt"):
-        (tmp_path / name).touch()
-    writing.remove_pictures(str(tmp_path))
-    assert sorted(os.listdir(tmp_path)) == ["17.txt", "unrelated.png"]
+        (tmp_path / "alignments" / name).touch()
+    writing._remove_results(str(tmp_path))
+    assert sorted(os.listdir(tmp_path / "alignments")) == ["17.txt", "unrelated.png"]
 
 
 def test_lines_of_times_are_labelled_at_their_ends(tmp_path, figure):
     ends = {"memory": 2.1, "none": 2.1, "bahdanau": 90.0}
     lines = [line(name, {20: (2.0, 1.9, 2.2), 2000: (end, end, end)}) for name, end in ends.items()]
     for scale, lowest in (("linear", 0), ("log", 1)):
-        benchmark_plots.times(str(tmp_path / "times.png"), lines, title="a step", x="tokens", y="seconds", scale=scale)
+        benchmark_tables.draw(str(tmp_path / "times.png"), lines, title="a step", x="tokens", y="seconds", scale=scale)
         assert_is_a_picture(tmp_path / "times.png")
         (axes,) = figure().axes
         heights = {text.get_text(): text.get_position()[1] for text in axes.texts}
@@ -250,18 +195,10 @@ def test_lines_of_times_are_labelled_at_their_ends(tmp_path, figure):
         assert lowest <= axes.get_ylim()[0] < 2
 
 
-def test_values_that_are_all_zero_are_drawn_from_zero_upwards(tmp_path, figure):
-    labels = {"title": "t", "x": "x", "y": "y", "scale": "linear"}
-    benchmark_plots.times(str(tmp_path / "times.png"), [line("none", {1: (0, 0, 0), 2: (0, 0, 0)})], **labels)
-    assert figure().axes[0].get_ylim()[1] > 0
-    study_plots.residuals(str(tmp_path / "residuals.png"), {"copy": np.zeros(4)}, {"copy": 1}, "t")
-    assert figure().axes[0].get_ylim()[1] > 0
-
-
 @pytest.mark.parametrize("number", [2, 14])
 def test_names_at_the_ends_of_lines_are_apart_and_not_above_the_axes(tmp_path, figure, number):
     lines = [line(f"system {i}", {1: (1, 1, 1), 2: (100 + i / 10,) * 3}) for i in range(number)]
-    benchmark_plots.times(str(tmp_path / "times.png"), lines, title="t", x="x", y="y", scale="linear")
+    benchmark_tables.draw(str(tmp_path / "times.png"), lines, title="t", x="x", y="y", scale="linear")
     heights = [text.get_position()[1] for text in figure().axes[0].texts]
     assert np.diff(heights).min() >= 0.0699
     assert heights[-1] <= 1.001
@@ -272,8 +209,3 @@ def test_a_picture_has_the_same_bytes_each_time(tmp_path):
         for name in ("first", "second"):
             plots.learning_curves(str(tmp_path / f"{name}.{ending}"), [line("a", {1: (2, 1, 3)})], "t")
         assert (tmp_path / f"first.{ending}").read_bytes() == (tmp_path / f"second.{ending}").read_bytes()
-
-
-@pytest.mark.parametrize("values", [[9.99, 11.7], [-0.322, 19.9], [-15.3, -1.25], [1.01e3, 1.18e3], [2e-5, 3.5e-5]])
-def test_the_ends_of_a_range_are_read_from_its_text(values):
-    assert ends(formatting.extent(values, ".3g")) == tuple(values)

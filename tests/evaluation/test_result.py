@@ -9,9 +9,10 @@ from helpers.runs import made_up_result
 from memattn import config as configs
 from memattn.eval import report
 from memattn.evaluation.model_card import model_card
-from memattn.evaluation.result import Result
 from memattn.runs import provenance
+from memattn.runs.result import Result
 from memattn.sweeps import tables
+from memattn.sweeps.results import SweepRun
 
 
 @pytest.fixture
@@ -47,6 +48,11 @@ def test_a_result_holds_every_condition(result):
     assert provenance.conditions().keys() <= result.to_json().keys()
 
 
+def swept(config, result):
+    """A run of a sweep with this result."""
+    return SweepRun("run", "runs/run", config, result, [{"step": "4", "seconds": "7"}])
+
+
 def test_report_card_and_table_show_the_scores_and_leave_missing_ones_out(result, config):
     printed, card = report(result), model_card(result)
     assert "BLEU                50.25  tok:none\n" in printed
@@ -54,11 +60,11 @@ def test_report_card_and_table_show_the_scores_and_leave_missing_ones_out(result
     assert "sacreBLEU" not in printed
     assert "- **chrF (nc:6)**: 61.50\n" in card
     assert "- **perplexity**: 1.5\n" in card
-    row = tables.row("run", config, result, [{"step": "4", "seconds": "7"}])
+    row = tables.row(swept(config, result))
     cells = [row[column] for column in ("BLEU", "sacreBLEU", "chrF", "exact match %", "perplexity")]
     assert cells == ["50.25", "", "", "25.0", "1.5"]  # the output of a task is no text
 
 
 def test_the_table_shows_scores_of_text_where_the_data_are_text(result, config, tmp_path):
     text_config = configs.from_dict({**configs.to_dict(config), "data": {"folder": str(tmp_path)}})
-    assert tables.row("run", text_config, result, [{"step": "4", "seconds": "7"}])["chrF"] == "61.50"
+    assert tables.row(swept(text_config, result))["chrF"] == "61.50"

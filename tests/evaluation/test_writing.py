@@ -5,7 +5,7 @@ import os
 from helpers.files import lines_of
 from helpers.runs import NO_STRATEGY, evaluate
 
-from memattn.evaluation.stored import ALIGNMENTS, HYPOTHESES, N_BEST
+from memattn.runs.run import ALIGNMENTS, HYPOTHESES, N_BEST
 from memattn.training.trainer import train
 
 

@@ -84,7 +84,7 @@ def test_evaluation_succeeds_once_a_full_disk_has_room(command, disk, write_conf
     assert contents(tmp_path / "run") == before
 
 
-def test_preparation_resumes_once_a_full_disk_has_room(command, disk, tmp_path, times):
+def test_preparation_succeeds_once_a_full_disk_has_room(command, disk, tmp_path, times):
     for name in ("train.a", "train.b", "valid.a", "valid.b"):
         (tmp_path / name).write_text("der Mann läuft über die Straße .\n" * 400, encoding="utf-8")
     prepare = ["memattn.prepare", "parallel", f"--train={tmp_path / 'train'}", f"--valid={tmp_path / 'valid'}"]

@@ -8,7 +8,6 @@ import shutil
 import pytest
 import yaml
 from helpers.files import contents
-from helpers.repository import run_command
 from helpers.runs import TINY
 
 from memattn import config as configs
@@ -41,24 +40,16 @@ SCRAPS = [
 
 
 @pytest.fixture(scope="module")
-def corpora(tmp_path_factory):
-    """Folders of two corpora, `text` as it is and `bpe` prepared from the same text."""
-    folder = tmp_path_factory.mktemp("corpora")
+def corpus(tmp_path_factory):
+    """The folder of a corpus of text."""
+    folder = tmp_path_factory.mktemp("corpus")
     words, chance = ["ein", "Mann", "läuft", "über", "die", "Straße", ".", "日本"], random.Random(1)
     for split, pairs in (("train", 40), ("valid", 6)):
         lines = [" ".join(chance.choices(words, k=chance.randint(1, 6))) for _ in range(pairs)]
         for side in ("source", "target"):
             (folder / f"{split}.{side}").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    text = folder / "text"
-    text.mkdir()
-    for path in folder.glob("*.*"):
-        shutil.copy(path, text)
-    (text / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
-    pairs = [f"--{split}={folder / split}" for split in ("train", "valid")]
-    flags = ["--source=source", "--target=target", f"--folder={folder / 'bpe'}", "--bpe_units=20"]
-    done = run_command("memattn.prepare", "parallel", *pairs, *flags)
-    assert done.returncode == 0, done.stderr
-    return {"text": text, "bpe": folder / "bpe"}
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    return folder
 
 
 def outcome(command, folder):
@@ -148,11 +139,11 @@ def damage_bytes(chance, content):
     return b"".join(lines)
 
 
-def write_damaged_config(chance, folder, corpora):
+def write_damaged_config(chance, folder, corpus):
     """Writes config.yaml with one to three faults, in its tree of keys or in its bytes."""
     tree = configs.apply_changes(TINY, {"model.attention": chance.choice(ATTENTIONS)})
     if chance.random() < 0.5:
-        shutil.copytree(corpora["text"], folder / "data")
+        shutil.copytree(corpus, folder / "data")
         del tree["data"]["copy"]
         tree["data"]["folder"] = "data"
     (folder / "intact.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
@@ -167,9 +158,9 @@ def write_damaged_config(chance, folder, corpora):
     (folder / "config.yaml").write_bytes(content)
 
 
-def write_damaged_corpus(chance, folder, corpora):
+def write_damaged_corpus(chance, folder, corpus):
     """Copies a corpus and damages files in it: one to three are lost, replaced or changed."""
-    shutil.copytree(corpora[chance.choice(["text", "bpe"])], folder / "data")
+    shutil.copytree(corpus, folder / "data")
     tree = configs.apply_changes(TINY, {"data": {"folder": "data", "num_buckets": 2}})
     (folder / "config.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
     for _ in range(chance.randint(1, 3)):
@@ -195,18 +186,18 @@ def remove(path):
         path.unlink()
 
 
-def test_damaged_configs_train_or_are_refused_in_a_single_line(corpora, commands, tmp_path, times):
+def test_damaged_configs_train_or_are_refused_in_a_single_line(corpus, commands, tmp_path, times):
     def fill(chance, folder):
-        write_damaged_config(chance, folder, corpora)
+        write_damaged_config(chance, folder, corpus)
 
     statuses = try_all(times(short=12, full=2_000), fill, commands, tmp_path)
     assert {0, 2} <= statuses.keys(), statuses
 
 
 @pytest.mark.long
-def test_damaged_corpora_train_or_are_refused_in_a_single_line(corpora, commands, tmp_path, times):
+def test_damaged_corpora_train_or_are_refused_in_a_single_line(corpus, commands, tmp_path, times):
     def fill(chance, folder):
-        write_damaged_corpus(chance, folder, corpora)
+        write_damaged_corpus(chance, folder, corpus)
 
     statuses = try_all(times(short=8, full=500), fill, commands, tmp_path)
     assert {0, 1} <= statuses.keys(), statuses

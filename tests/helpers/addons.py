@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_of
+from memattn.options import PositiveInt
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # the library warns that its development has ended
@@ -27,9 +28,7 @@ class AddonsBahdanauAttention(AttentionMechanism):
       initializer: name, config or object, of the weight matrices and v.
     """
 
-    sizes = ("units",)
-
-    def __init__(self, *, units: int, initializer: Initializer = "glorot_uniform", **kwargs):
+    def __init__(self, *, units: PositiveInt, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         self.units, self.initializer = int(units), initializer
         self.mechanism = self._make_mechanism()

@@ -33,7 +33,7 @@ def make_model(name, options, **switches):
         "tie_embeddings": "none",
         **switches,
     }
-    return Seq2Seq(attention={"name": name, **options}, **settings)
+    return Seq2Seq.from_config({"attention": {"name": name, **options}, **settings})
 
 
 def padded(rows, width=0):

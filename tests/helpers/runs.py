@@ -11,15 +11,11 @@ import signal
 import numpy as np
 import tensorflow as tf
 
+import memattn
 from memattn import config as configs
-from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation import writing
-from memattn.evaluation.result import Result
-from memattn.evaluation.stored import folder_of
-from memattn.evaluation.test_set import read_split
-from memattn.runs import run_folder
-from memattn.runs.trained import load
-from memattn.serving.translator import from_trained
+from memattn.runs.result import Result
+from memattn.runs.run import Run
+from memattn.serving.translator import Translator
 
 TINY = {
     "data": {"copy": {"max_length": 5, "num_symbols": 4, "train_examples": 60, "valid_examples": 12}, "num_buckets": 1},
@@ -67,15 +63,12 @@ def free():
 
 def evaluate(run_dir, *overrides, split="valid", plots=0, output_dir=None):
     """Evaluates a split with a run's best checkpoint; returns the content of result.json."""
-    trained = load([str(run_dir)], list(overrides), None)
-    evaluated = evaluation.evaluate(trained, read_split(trained, split), repeats=1)
-    writing.write(evaluated, trained, str(output_dir or folder_of(run_dir, split)), num_plots=plots)
-    return evaluated.result.to_json()
+    return memattn.evaluate_model(run_dir, split, overrides, num_plots=plots, output_dir=output_dir).to_json()
 
 
 def translator(trained, **options):
     """A translator of a trained run, which gives one translation per line unless options ask for more."""
-    return from_trained(trained, **{"n_best": 1, **options})
+    return Translator(trained, **{"n_best": 1, **options})
 
 
 def made_up_result(config, **changes):
@@ -101,7 +94,7 @@ def made_up_result(config, **changes):
 
 def weights(run_dir):
     """Every tensor of a run's newest checkpoint."""
-    reader = tf.train.load_checkpoint(os.path.join(run_dir, run_folder.CHECKPOINTS))
+    reader = tf.train.load_checkpoint(Run(run_dir).checkpoints)
     return {name: reader.get_tensor(name) for name in sorted(reader.get_variable_to_shape_map())}
 
 
@@ -118,14 +111,14 @@ def assert_same_run(first_run, second_run):
         with open(os.path.join(run_dir, "validation.csv"), encoding="utf-8") as file:
             scores.append([{**row, "seconds": None} for row in csv.DictReader(file)])
     assert scores[0] == scores[1]
-    best = [tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.BEST)) for run_dir in (first_run, second_run)]
+    best = [tf.train.latest_checkpoint(Run(run_dir).best) for run_dir in (first_run, second_run)]
     assert os.path.basename(best[0]) == os.path.basename(best[1])
 
 
 def latest(run_dir):
     """The path of a run's newest checkpoint; None before the first, and while the list of them is being written."""
     try:
-        return tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.CHECKPOINTS))
+        return tf.train.latest_checkpoint(Run(run_dir).checkpoints)
     except (tf.errors.OpError, ValueError):
         return None
 

@@ -10,7 +10,7 @@ from helpers.repository import ROOT
 from helpers.runs import made_up_result
 from memattn import config as configs
 from memattn.sweeps.expand import expand
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 
 TINY = """
 data:
@@ -38,7 +38,7 @@ def made_up(kind, *, bleu, valid=None, seconds=1.0, scale="small"):
             last = {"step": "20", "bleu": str((valid or bleu)(run_config)), "seconds": "7"}
             curve = [{"step": "10", "bleu": "1.0"}, last]
             folder = os.path.join(runner.sweep_folder("runs/reproduce", path), name)
-            runs.append(Run(name, folder, run_config, result, curve))
+            runs.append(SweepRun(name, folder, run_config, result, curve))
     return runs
 
 

@@ -78,7 +78,7 @@ def test_a_model_trains_and_decodes_in_mixed_precision(name, precision):
 def test_a_neural_gpu_trains_and_decodes_in_mixed_precision(kind, cell, precision):
     tf.keras.utils.set_random_seed(7)
     sizes = {"vocabulary_size": V, "max_source_length": 6, "layers": 1, "units": 8, "width": 2}
-    model = KINDS[kind](**sizes, cell=cell, dropout=0.1, dtype=precision)
+    model = KINDS[kind].from_config({**sizes, "cell": cell, "dropout": 0.1, "dtype": precision})
     assert_close_to_full_precision(model)
     assert_trains_and_decodes(model)
 

@@ -16,7 +16,7 @@ from memattn.models.encoder import Encoder
 from memattn.models.gru_decoder import GRUDecoder
 from memattn.models.lstm import LSTM
 from memattn.models.neural_gpu.cells import CELLS
-from memattn.models.neural_gpu.model import KINDS
+from memattn.models.neural_gpu.model import KINDS, NeuralGPUConfig
 from memattn.models.rnnsearch import RNNsearchDecoder
 from memattn.models.sources import FeatureReader, TokenReader
 
@@ -72,7 +72,9 @@ MODELS = {
     "rnnsearch": lambda: make_model("bahdanau", {}, decoder="rnnsearch", init_scale=0.75),
     **{
         name: lambda kind=kind: kind(
-            vocabulary_size=V, max_source_length=6, layers=1, units=6, width=2, cell="dngpu", dropout=0.25
+            NeuralGPUConfig(layers=1, units=6, width=2, cell="dngpu", dropout=0.25),
+            vocabulary_size=V,
+            max_source_length=6,
         )
         for name, kind in KINDS.items()
     },

@@ -8,8 +8,9 @@ import tensorflow as tf
 from helpers.runs import evaluate
 
 from memattn.errors import ConfigError
-from memattn.runs import checkpoints, run_folder
+from memattn.runs import checkpoints
 from memattn.runs.checkpoints import Checkpoint
+from memattn.runs.run import BEST, CHECKPOINTS
 from memattn.runs.trained import load
 from memattn.serving import saved_model
 from memattn.training.trainer import train
@@ -29,10 +30,10 @@ def test_a_run_trains_evaluates_and_exports_in_a_folder_of_any_name(tiny_config,
         config = tiny_config({**short, "training.validate_every": 2, "training.max_steps": steps})
         assert train(config, run_dir, NO_STRATEGY) == 0
     assert f"resuming from {run_dir}/checkpoints/step-4\n" in capsys.readouterr().out
-    kept = {path.name for path in (folder / "run" / run_folder.CHECKPOINTS).iterdir()}
+    kept = {path.name for path in (folder / "run" / CHECKPOINTS).iterdir()}
     files_of_step = ("index", "data-00000-of-00001")
     assert kept == {"checkpoint", *(f"step-{step}.{suffix}" for step in (4, 6) for suffix in files_of_step)}
-    assert len(list((folder / "run" / run_folder.BEST).iterdir())) == 3
+    assert len(list((folder / "run" / BEST).iterdir())) == 3
     assert list((folder / "run" / "events").iterdir())
     assert evaluate(run_dir, output_dir=folder / "results")["sentences"] == 12
     averaged = load([run_dir], [], 2)

@@ -9,12 +9,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from benchmarks import lower_bounds, parts, race, systems, tables
 from benchmarks.peers import worker
 from helpers.repository import ROOT
 
-from memattn.errors import ConfigError
+from memattn import reading
 
 pytestmark = pytest.mark.slow
 
@@ -77,13 +76,7 @@ def test_every_system_has_a_worker_and_an_environment():
         # Query, v . tanh, keys once; folded 3 * 8 * 20 + 4 * 3 * 20 = 720 against 4 * (3 * 8 + 160) = 736.
         ({"name": "bahdanau"}, 3 * 4 * 128 + 4 * 248 + 4 * (16 + 12) + 3 * 8 * 4 + 720),
         ({"name": "bahdanau", "cache_keys": False}, 3 * 4 * 128 + 4 * 248 + 4 * (16 + 12) + 2 * 3 * 8 * 4 + 720),
-        # Keys once; a score is the product of query and key.
-        ({"name": "luong"}, 3 * 4 * 128 + 4 * 248 + 4 * 12 + 3 * 8 * 4 + 720),
-        ({"name": "location"}, 3 * 4 * 128 + 4 * 248 + 4 * 12 + 720),
-        ({"name": "local_p"}, 3 * 4 * 128 + 4 * 248 + 4 * (16 + 12) + 3 * 8 * 4 + 720),
-        ({"name": "mocha"}, 3 * 4 * 128 + 4 * 248 + 2 * (4 * (16 + 12) + 3 * 8 * 4) + 720),
-        # C is 3 x 3, of 3 features of each token; folded 3 * 3 * 20 + 4 * 3 * 20 = 420 against 4 * (3 * 3 + 3 * 20).
-        ({"name": "linear", "projection": 3}, 3 * 4 * 128 + 4 * 248 + 4 * 12 + 3 * 3 * (3 + 8) + 276),
+        ({"name": "luong"}, None),
     ],
 )
 def test_the_lower_bound_of_decoding_equals_a_count_by_hand(attention, expected):
@@ -91,65 +84,11 @@ def test_the_lower_bound_of_decoding_equals_a_count_by_hand(attention, expected)
     assert lower_bounds.decoding(attention, **sizes) == expected
 
 
-def test_a_mechanism_without_a_lower_bound_is_named():
-    sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
-    message = r"^model\.attention\.name: no lower bound for no_such; known: none, memory, .*linear, bahdanau, "
-    with pytest.raises(ConfigError, match=message):
-        lower_bounds.decoding({"name": "no_such"}, **sizes)
-
-
 def test_the_lower_bound_without_input_feeding_reads_contexts_once():
     sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
     attention = {"name": "memory", "num_slots": 2}  # K * 8 * 4 + 4 * K * 4 = 96, not 480
     with_input_feeding = lower_bounds.decoding(attention, **sizes)
     assert lower_bounds.decoding(attention, input_feeding=False, **sizes) == with_input_feeding - 480 + 96
-
-
-def test_the_rate_is_that_of_the_fastest_matrix_products(monkeypatch):
-    products, multiply = [], tf.matmul
-
-    def recorded_matmul(left, right):
-        products.append((tuple(left.shape), tuple(right.shape)))
-        return multiply(left, right)
-
-    ticks = iter([0.0, 0.1, 0.2, 0.7, 0.8, 0.81, 0.86, 1.2])  # the products are timed twice, as 0.5 and 0.05 seconds
-    monkeypatch.setattr(lower_bounds.tf, "matmul", recorded_matmul)
-    monkeypatch.setattr(lower_bounds.time, "perf_counter", lambda: next(ticks))
-    rate = lower_bounds.multiply_adds_per_second(8, 4, 2)
-    assert products == [((8, 4), (4, 2))] * 20
-    assert rate == pytest.approx(20 * 8 * 4 * 2 / 0.05)
-
-
-def test_the_rate_is_measured_with_the_threads_of_the_systems(monkeypatch, tmp_path):
-    commands = []
-
-    def start_fake_worker(command, **options):
-        commands.append((command, options["env"]))
-        reply = "print('{\"multiply_adds_per_second\": 5.0}')"
-        return subprocess.Popen([sys.executable, "-c", reply], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    options = SimpleNamespace(logs=str(tmp_path), device="cpu", threads=1, jit_compile="auto")
-    monkeypatch.setattr(race, "subprocess", SimpleNamespace(Popen=start_fake_worker, PIPE=subprocess.PIPE))
-    assert race.multiply_adds_per_second(8, 4, 2, options) == 5.0
-    ((python, path, work), environment) = commands[0]
-    assert (python, os.path.basename(path)) == (sys.executable, "products.py")
-    work = json.loads(work)
-    assert [work[key] for key in ("rows", "inner", "columns", "threads")] == [8, 4, 2, 1]
-    assert environment["CUDA_VISIBLE_DEVICES"] == ""
-
-
-def test_threads_default_to_the_cores_that_the_process_may_use(monkeypatch):
-    defaults = {}
-
-    class Flags:
-        def __getattr__(self, _):
-            return lambda name, default, *_, **__: defaults.update({name: default})
-
-    monkeypatch.setattr(race, "flags", Flags())
-    monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
-    race.define_flags(output="out", systems=[], known=[])
-    assert defaults["threads"] == 2
 
 
 def test_a_worker_warms_up_by_decoding_all_of_its_work():
@@ -181,17 +120,29 @@ def conditions_of(table):
     return json.loads((table.parent / "conditions.json").read_text("utf-8"))[table.name]
 
 
-def test_conditions_stand_beside_those_of_other_tables(tmp_path):
-    for name, repeats in (("decode", 5), ("train", 3), ("decode", 7)):
-        tables.write_conditions(str(tmp_path / name), {"repeats": repeats})
-    assert [conditions_of(tmp_path / name)["repeats"] for name in ("decode", "train")] == [7, 3]
+def test_a_table_of_several_measurements_replaces_the_rows_of_one(tmp_path, monkeypatch):
+    options = SimpleNamespace(output=str(tmp_path / "decode"), measurement=None)
+    for options.measurement, device, rows in (
+        ("first", "CPU", [{"L": 5, "seconds": 1.0}]),
+        ("second", "GPU", [{"L": 5, "seconds": 2.0, "fold s": 3}]),
+        ("first", "CPU", [{"L": 5, "seconds": 4.0}, {"L": 9, "seconds": 5.0}]),
+    ):
+        monkeypatch.setattr(tables.provenance, "conditions", lambda device=device: {"device": device})
+        tables.store(options, rows, repeats=len(rows))
+    path = str(tmp_path / "decode.csv")
+    assert [row["device"] for row in reading.csv_file(path)] == ["GPU", "CPU", "CPU"]
+    assert tables.measured_rows(path, "second") == [{"L": "5", "seconds": "2.0", "fold s": "3"}]
+    assert tables.measured_rows(path, "first") == [{"L": "5", "seconds": "4.0"}, {"L": "9", "seconds": "5.0"}]
+    assert [conditions_of(tmp_path / name)["repeats"] for name in ("first", "second")] == [2, 1]
 
 
 def test_the_caption_mentions_batches_at_once_and_times_of_several_lengths_are_drawn(tmp_path, capsys):
     def caption(batches, *lengths):
         measured = race.Measured([1.0], 0.0, 100, {}, "XLA", fold_seconds=0.0125, batches_at_once=batches)
         name = "memattn: no attention"
-        options = SimpleNamespace(output=str(tmp_path / "times"), repeats=1, threads=2, systems=[name])
+        options = SimpleNamespace(
+            output=str(tmp_path / "times"), measurement=None, repeats=1, threads=2, systems=[name]
+        )
         rows = [tables.row(name, length, measured, {name: measured}) for length in lengths]
         tables.write(rows, options, title="T", units=8, vocabulary=9)
         assert "batches at once" not in capsys.readouterr().out
@@ -203,73 +154,6 @@ def test_the_caption_mentions_batches_at_once_and_times_of_several_lengths_are_d
     assert (tmp_path / "times.png").exists()
     with open(tmp_path / "times.csv", encoding="utf-8") as file:
         assert next(csv.DictReader(file))["fold s (apart)"] == "0.013"
-
-
-def test_the_caption_says_that_a_transformer_has_other_layers(tmp_path):
-    name = "CTranslate2: Transformer, int8"
-    measured = race.Measured([1.0], 0.0, 100, {}, "")
-    options = SimpleNamespace(output=str(tmp_path / "times"), repeats=1, threads=2, systems=[name])
-    rows = [tables.row(name, length, measured, {name: measured}) for length in (5, 6)]
-    tables.write(rows, options, title="T", units=8, vocabulary=9)
-    caption = conditions_of(tmp_path / "times")["title"]
-    assert caption.startswith("T: two layers (the Transformer: three of encoder and of decoder) of 8 units")
-    assert (tmp_path / "times.png").exists()
-
-
-# CTranslate2 as far as its worker needs it: it takes any weights, and replies with what a test says.
-CTRANSLATE2 = """
-from types import SimpleNamespace
-__version__ = "4"
-class Translator:
-    def __init__(self, folder, compute_type, inter_threads, intra_threads):
-        assert (compute_type, inter_threads, intra_threads) == ("int8_float32", 2, 1)
-        self.compute_type = compute_type
-    def translate_batch(self, sources, *, max_batch_size, num_hypotheses, **options):
-        assert max_batch_size == {3: 2, 1: 1}[len(sources)]
-        lengths = {"min_decoding_length": 9, "max_decoding_length": 9, "max_input_length": 0}
-        assert options == {"beam_size": 2, **lengths}, options
-        assert all(1 <= len(source) <= 9 and set(source) <= {f"w{i}" for i in range(5)} for source in sources)
-        return [SimpleNamespace(hypotheses=HYPOTHESES[:num_hypotheses])] * len(sources)
-"""
-NINE, OTHER_NINE = ["w0"] * 9, ["w1"] * 9
-
-
-@pytest.mark.parametrize(
-    ("hypotheses", "error"),
-    [
-        ([NINE, OTHER_NINE], None),
-        ([NINE, NINE], "the search does not keep 2 different hypotheses"),
-        ([NINE], "the search does not keep 2 different hypotheses"),
-        ([NINE[:8], OTHER_NINE[:8]], "not all 9 tokens long"),
-        ([["</s>"] * 9, NINE], "not all 9 tokens long"),
-    ],
-)
-def test_ctranslate2_searches_with_the_beam_and_the_lengths_of_the_work(hypotheses, error, tmp_path):
-    modules = {
-        "__init__": CTRANSLATE2 + f"HYPOTHESES = {hypotheses}\n",
-        "specs/__init__": "from unittest.mock import MagicMock\nTransformerSpec = MagicMock()\n",
-        "specs/common_spec": "LayerNormSpec = LinearSpec = object\n",
-    }
-    for name, code in modules.items():
-        path = tmp_path / "ctranslate2" / f"{name}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(code, "utf-8")
-    result = subprocess.run(
-        [sys.executable, "ct2.py", json.dumps({**WORK, "beam": 2, "threads": 2, "precision": "int8"})],
-        cwd=race.WORKERS,
-        env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONSAFEPATH": ""},
-        input="run\n",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if error:
-        assert result.returncode == 1
-        assert result.stderr.splitlines()[-1].endswith(error)
-    else:
-        ready, reply = map(json.loads, result.stdout.splitlines())
-        assert "batch 3, int8_float32" in ready["notes"]
-        assert reply["seconds"] > 0
 
 
 @pytest.fixture

@@ -1,9 +1,7 @@
 """Configs of versions up to 0.3 in today's keys."""
 
 import pytest
-import yaml
 from convert_old_runs import convert
-from helpers.repository import ROOT
 from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
 
 from memattn import config as configs
@@ -62,8 +60,3 @@ def test_keys_of_other_kinds_of_models_go_and_stop_at_bleu_becomes_stop_at():
 def test_mechanisms_that_moved_to_the_studies_have_their_references(former, name):
     attention = {"name": former, "num_slots": 4, "encoder_scoring": "softmax"}
     assert converted(model={"attention": attention}).model.attention["name"] == name
-
-
-def test_configs_of_stored_results_have_todays_keys():
-    for path in sorted((ROOT / "results").rglob("config.yaml")):
-        configs.from_dict(yaml.safe_load(path.read_text(encoding="utf-8")))

@@ -3,17 +3,19 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.models import make_model, padded
 from helpers.studies import made_up, reproduce_tiny, rows_of
 from studies import runner
-from studies.britz2017 import directions, future_work
+from studies.britz2017 import future_work
 from studies.output import Output
 
 from memattn.data.sentences import Sentences
-from memattn.data.vocabulary import Vocabulary
+from memattn.data.vocabulary import EOS, Vocabulary
 from memattn.evaluation import test_set as test_sets
 
 pytestmark = pytest.mark.slow
 
+SOURCE = padded([[4, 5, 6, 7, 8, EOS], [9, 10, EOS], [5, EOS]]).numpy()
 TASKS = """
 base: ../../../tiny.yaml
 data:
@@ -78,6 +80,40 @@ def test_tables_are_written_from_tiny_runs(make, tmp_path, monkeypatch):
     assert [row["training steps of the teacher"] for row in rows] == ["", "4"]
 
 
+def test_the_residual_variance_equals_that_of_the_best_projection():
+    model = make_model("bahdanau", {})
+    encoded = model.encode(tf.constant(SOURCE))
+    contexts = model.teacher_forced_logits_and_contexts(encoded, tf.constant(SOURCE))[1].numpy()
+    variances = future_work.residual_variances(model, SOURCE, SOURCE, 8)
+    for slots in (0, 1, 2, 4):
+        residual = total = 0.0
+        for contexts_of_sentence, ids in zip(contexts, SOURCE, strict=True):
+            x = contexts_of_sentence[ids != 0].astype(np.float64)  # [T, D]
+            _, directions = np.linalg.eigh(x.T @ x)
+            principal = directions[:, ::-1][:, :slots]  # [D, slots]
+            residual += np.square(x - x @ principal @ principal.T).sum()
+            total += np.square(x).sum()
+        np.testing.assert_allclose(variances[slots], residual / total, rtol=1e-4, atol=1e-9)
+    assert variances[0] == 1
+    assert (np.diff(variances) <= 0).all()
+    np.testing.assert_allclose(variances[6:], 0, atol=1e-9)  # as many directions as the longest target has steps
+
+
+def test_contexts_of_a_memory_have_no_more_directions_than_slots():
+    model = make_model("memory", {"num_slots": 2})
+    for weight in model.attention.weights:
+        weight.assign(100 * weight)  # with small weights, the contexts of all steps are nearly equal
+    variances = future_work.residual_variances(model, SOURCE, SOURCE, 4)
+    assert variances[1] > 1e-4
+    np.testing.assert_allclose(variances[2:], 0, atol=1e-9)
+
+
+def test_slots_for_a_tolerance_are_the_fewest_whose_residual_variance_is_within():
+    variances = np.array([1.0, 0.4, 0.05, 0.01])
+    slots = [future_work.slots_for(variances, tolerance) for tolerance in (1.0, 0.4, 0.1, 0.01, 0.001)]
+    assert slots == [0, 1, 2, 3, None]
+
+
 @pytest.mark.parametrize("shift, share", [(0, 0.5), (1, 0.5), (-1, 0.5), (2, 0)])
 def test_the_weight_on_marked_symbols_counts_neighbours(shift, share):
     """A made-up model puts half of its weight `shift` positions after the marked symbol, half on the first symbol."""
@@ -118,7 +154,7 @@ def test_the_fewest_slots_stand_beside_the_predicted_slots(tmp_path, monkeypatch
     for row in rows_of(output):
         assert row["fewest slots"] == "8"
         tolerance = float(row["residual variance (tolerance)"])
-        predicted = directions.slots_for(np.linspace(1, 0, 9).clip(1e-9), tolerance)
+        predicted = future_work.slots_for(np.linspace(1, 0, 9).clip(1e-9), tolerance)
         assert row["predicted"] == str(predicted)
         assert row["error, factor"] == f"{max(predicted / 8, 8 / predicted):.1f}" == "1.0"
 

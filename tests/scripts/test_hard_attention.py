@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-from studies.xu2015 import hard_attention
+from studies import hard_attention
 
 import memattn
 from memattn.data.vocabulary import EOS, PAD
@@ -130,5 +130,5 @@ def test_the_script_writes_its_table(tmp_path, command):
 def test_invalid_numbers_are_reported(arguments, tmp_path, command):
     status, _, errors = command(tmp_path, "scripts.hard_attention", *arguments)
     assert status
-    assert f"error: {arguments[0]}: {arguments[1] or 'empty'}; give integers from" in errors
+    assert "positive integers, separated by commas" in errors
     assert "Traceback" not in errors

@@ -6,7 +6,6 @@ import json
 import os
 
 import pytest
-from benchmarks import lower_bounds
 from helpers.repository import ROOT
 from helpers.runs import made_up_result
 from helpers.studies import TINY, made_up, rows_of, run_in_forks, write_study
@@ -18,8 +17,8 @@ from studies.output import MISSING, Output
 from memattn import files
 from memattn.config import Config, CopyConfig, DataConfig, NeuralGPUConfig, Seq2SeqConfig, TrainingConfig
 from memattn.errors import ConfigError, RunError
-from memattn.evaluation.stored import folder_of
-from memattn.sweeps.results import Run
+from memattn.runs.run import Run
+from memattn.sweeps.results import SweepRun
 
 pytestmark = pytest.mark.slow
 
@@ -57,21 +56,6 @@ def test_table_1_stands_beside_the_paper(tmp_path, capsys):
     assert (by_model["none"]["paper: L = 200"], by_model["K=4"]["paper: L = 20"]) == ("32.64", "99.56")
 
 
-def test_a_run_whose_settings_are_not_of_table_1_does_not_stand_beside_the_paper(tmp_path):
-    runs = made_up("table1", bleu=lambda config: 99.0, scale="paper")
-    shorter = dataclasses.replace(runs[0].config.training, stop_at=50.0)
-    runs[0] = runs[0]._replace(config=dataclasses.replace(runs[0].config, training=shorter))
-    output = Output(str(tmp_path), "paper")
-    tables.table_1(output, runs)
-    changed, memory = rows_of(output)[0], rows_of(output)[4]
-    columns = ("model", "paper BLEU", "difference", "paper: speed-up over Bahdanau")
-    assert [changed[key] for key in columns] == ["none", "", "", ""]
-    assert [memory[key] for key in columns] == ["K=32", "99.57", "-0.57", "1.10"]
-    with open(output.path("bleu.csv"), encoding="utf-8") as file:
-        first = next(csv.DictReader(file))
-    assert (first["model"], first["paper: L = 20"], first["paper: L = 50"]) == ("none", "", "97.37")
-
-
 def test_a_table_with_other_settings_than_the_paper_names_the_difference(tmp_path, capsys):
     output = Output(str(tmp_path), "cpu")
     tables.table_1(output, made_up("table1", bleu=lambda config: 99.0, scale="cpu"))
@@ -86,35 +70,9 @@ def test_a_table_with_other_settings_than_the_paper_names_the_difference(tmp_pat
 
 def test_the_target_all_skips_studies_that_a_scale_lacks(command):
     assert runner.available("small") == [name for name in runner.TARGETS if name != "pace"]
-    extensions = {
-        "training_choices",
-        "renormalize",
-        "memory_rows",
-        "longer",
-        "baselines",
-        "baselines_translation",
-        "long_texts",
-        "slots",
-        "nested_slots",
-        "teacher",
-        "teacher_translation",
-        "teacher_nine_epochs",
-        "long_sources",
-        "family",
-        "rnnsearch_by_length",
-        "arithmetic",
-        "memory_length",
-        "active_translation",
-        "parsing",
-        "spelled",
-        "bridge",
-        "windows",
-        "windowed_memory",
-        "pace",
-        "speech",
-        "speech_person",
-    }
-    assert set(runner.TARGETS) - set(runner.available("paper")) == extensions
+    paper = runner.available("paper")
+    assert {"table1", "table2", "figure8", "training_cost"} <= set(paper)
+    assert not {"baselines", "pace", "speech", "speech_time", "slots", "family"} & set(paper)
     assert runner.available("cpu") == [
         "table1",
         "figure6",
@@ -127,12 +85,6 @@ def test_the_target_all_skips_studies_that_a_scale_lacks(command):
     status, stdout, stderr = command(ROOT, "scripts.reproduce", "all", "--scale=cpu", "--dry_run", "--gigaflops=300")
     assert status == 0, stderr
     assert "67 runs" in stdout
-    status, _, stderr = command(ROOT, "scripts.reproduce", "table1", "table2", "--scale=cpu")
-    assert (status, stderr.splitlines()[-1]) == (
-        2,
-        "error: table2: not made at --scale cpu, "
-        "which has table1, figure6, figure7, slots_by_length, errors_by_position, windowed_memory, pace",
-    )
 
 
 def test_a_folder_without_configs_is_named(tmp_path, monkeypatch):
@@ -152,13 +104,6 @@ def test_each_run_has_a_row_and_seeds_are_averaged(name, tmp_path):
     if os.path.exists(seeds):
         with open(seeds, encoding="utf-8") as file:
             assert {row["BLEU mean"] for row in csv.DictReader(file)} == {"52.00"}
-
-
-def test_the_target_teacher_nine_epochs_trains_a_teacher_and_three_students():
-    runs_by_study = runner.runs_of(["teacher_nine_epochs"], "small")
-    (teacher,), students = (list(runs) for runs in runs_by_study.values())
-    assert teacher == "bahdanau-seed=1"
-    assert len(students) == 3
 
 
 def test_softmax_on_both_sides_has_the_smallest_initial_contexts_and_gradients(tmp_path, monkeypatch):
@@ -251,12 +196,6 @@ def test_figure_4_compares_position_encodings_with_the_baselines(tmp_path, learn
     assert [curve.name for curve in curves] == ["no attention", "Bahdanau", "Luong", *memory]
 
 
-def test_figure_8_has_models_of_english_to_german():
-    for scale, text in (("paper", "data/wmt17.en-de"), ("small", "data/multi30k.en-de")):
-        (runs,) = runner.runs_of(["figure8"], scale).values()
-        assert {config.data.path for config in runs.values()} == {text}
-
-
 def test_figure_8_trains_only_the_run_that_it_shows(monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     (runs,) = runner.runs_of(["figure8"], "small").values()
@@ -264,8 +203,6 @@ def test_figure_8_trains_only_the_run_that_it_shows(monkeypatch, tmp_path):
     (config,) = runs.values()
     assert {key: config.model.attention[key] for key in expected} == expected
     assert config.training.seed == 1
-    with_figure_4 = runner.runs_of(["figure8", "figure4"], "small")
-    assert [len(runs_of_study) for runs_of_study in with_figure_4.values()] == [39]
     trained = []
     monkeypatch.setattr(runner.sweep, "run_sweep", lambda *args, only, **options: trained.append(list(only)) or [])
     monkeypatch.setattr(runner, "finished", lambda *args: made_up("translation", bleu=lambda config: 50.0))
@@ -342,108 +279,6 @@ def test_a_figure_is_drawn_from_runs_that_are_trained_once(command, tmp_path, mo
     assert len(conditions["runs"]["alignments"]) == 2
 
 
-def test_benchmark_results_are_named_like_those_of_other_targets(tmp_path, monkeypatch):
-    def benchmark(command):
-        output = command[command.index("--output") + 1]
-        for ending in ("csv", "png"):
-            with open(f"{output}.{ending}", "w", encoding="utf-8") as file:
-                file.write(ending)
-        return 0
-
-    monkeypatch.setattr("studies.output.subprocess.call", benchmark)
-    open_questions.training_cost(Output(str(tmp_path), "small"))
-    files = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()}
-    assert files == {"table.csv": "csv", "times.png": "png"}
-
-
-@pytest.mark.parametrize(
-    ("attention", "context", "encoder", "decoder", "kept_source", "rows"),
-    [
-        ({"name": "memory", "num_slots": 1}, 4, 2 * 4 * 1, 1 * (2 + 4), 1, 1),  # W_alpha and C; W_beta and c
-        # Sources of 2, shorter than K: W_alpha; W_beta, beta alpha^T and c.
-        ({"name": "memory", "num_slots": 5}, 4, 4 * 5, 2 * 5 + 5 * 2 + 2 * 4, 5, 2),
-        ({"name": "none"}, 0, 0, 0, 0, 0),
-        ({"name": "linear", "projection": 3}, 3, 3 * (3 + 4), 2 * 3 + 3 * 3, 0, 3),
-    ],
-)
-def test_the_lower_bound_of_a_training_step_equals_a_count_by_hand(
-    attention, context, encoder, decoder, kept_source, rows
-):
-    model = Seq2SeqConfig(layers=1, units=2, embedding_size=3, attention=attention)
-    config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
-    bound = lower_bounds.training(config, vocabulary=11, source_length=2, target_length=3, parameters=100)
-    encoder += 2 * (3 + 2) * 8  # two LSTMs
-    decoder += (3 + context + 2) * 8 + (2 + context) * 2 + 2 * 11  # LSTM, mixing layer, logits
-    assert bound.multiply_adds == 3 * 7 * (2 * encoder + 3 * decoder)
-    kept_source, kept_target = 2 * 7 * 2 + 3 + kept_source, 7 * 2 + 3 + 2 * context + 2 + 2 * rows + 2 * 11
-    assert bound.bytes == 4 * (4 * 100 + 7 * (2 * kept_source + 3 * kept_target))
-
-
-@pytest.mark.parametrize(("decoder", "mixing", "features"), [("gru", 2 * 2, 2), ("rnnsearch", (3 + 2) * 2, 1)])
-def test_the_lower_bound_of_a_training_step_of_grus_equals_a_count_by_hand(decoder, mixing, features):
-    model = Seq2SeqConfig(
-        encoder="gru", decoder=decoder, layers=1, units=2, embedding_size=3, attention={"name": "none"}
-    )
-    config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
-    bound = lower_bounds.training(config, vocabulary=11, source_length=2, target_length=3, parameters=100)
-    gru = (3 + 2) * 6
-    assert bound.multiply_adds == 3 * 7 * (2 * 2 * gru + 3 * (gru + mixing + features * 11))
-    kept_source, kept_target = 2 * 5 * 2 + 3, 5 * 2 + 3 + 2 + 2 * 11
-    assert bound.bytes == 4 * (4 * 100 + 7 * (2 * kept_source + 3 * kept_target))
-
-
-def test_the_lower_bound_of_a_pyramid_encoder_equals_a_count_by_hand():
-    model = Seq2SeqConfig(layers=1, encoder_layers=3, units=2, embedding_size=3, attention={"name": "none"})
-    config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
-
-    def bound(reduce):
-        pyramid = dataclasses.replace(config, model=dataclasses.replace(model, encoder_reduce=reduce))
-        return lower_bounds.training(pyramid, vocabulary=11, source_length=12, target_length=1, parameters=100)
-
-    first, second, third = 12 * 2 * (3 + 2) * 8, 6 * 2 * (2 * 2 + 2) * 8, 2 * 2 * (3 * 2 + 2) * 8
-    full = 12 * 2 * (2 + 2) * 8  # a layer whose inputs are not joined
-    difference = 3 * 7 * (2 * full - second - third)
-    assert bound([]).multiply_adds - bound([2, 3]).multiply_adds == difference
-    decoder = (3 + 2) * 8 + 2 * 2 + 2 * 11
-    assert bound([]).multiply_adds == 3 * 7 * (first + 2 * full + decoder)
-    assert bound([]).bytes - bound([2, 3]).bytes == 4 * 7 * 2 * 7 * 2 * (12 - 6 + 12 - 2)
-
-
-def test_the_lower_bound_of_an_encoder_of_active_memory_equals_a_count_by_hand():
-    attention = {"name": "none"}
-    model = Seq2SeqConfig(encoder="cgru", encoder_layers=3, layers=1, units=2, embedding_size=3, attention=attention)
-    config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
-    bound = lower_bounds.training(config, vocabulary=11, source_length=5, target_length=1, parameters=100)
-    encoder = 5 * 3 * 4 + 5 * 5 * 3 * 3 * 3 * 4**2  # a dense layer; five steps of three cells with three convolutions
-    decoder = (3 + 2) * 8 + 2 * 2 + 2 * 11
-    assert bound.multiply_adds == 3 * 7 * (encoder + decoder)
-    kept_source, kept_target = 5 * (3 + 4) + 5 * 5 * 3 * 7 * 4, 7 * 2 + 3 + 2 + 2 * 11
-    assert bound.bytes == 4 * (4 * 100 + 7 * (kept_source + kept_target))
-
-
-@pytest.mark.parametrize("kind", ["neural_gpu", "markovian", "extended"])
-def test_the_lower_bound_of_a_training_step_of_active_memory_equals_a_count_by_hand(kind):
-    model = NeuralGPUConfig(kind=kind, layers=2, units=3, width=4, cell="cgru")
-    config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
-    bound = lower_bounds.training(config, vocabulary=11, source_length=2, target_length=5, parameters=100)
-    step = 5 * 4 * 2 * 3 * (3 * 3 * 3 * 3)  # positions, columns, cells, convolutions of 3 x 3 from 3 maps to 3
-    steps = 5 + 5 * (kind == "extended")
-    features = 6 if kind == "markovian" else 3
-    assert bound.multiply_adds == pytest.approx(3 * 7 * (steps * step + 5 * features * 11))
-    kept_values = steps * 5 * 4 * 2 * 3 * 7 + 2 * 3 + 5 * (features + 2 * 11)
-    assert bound.bytes == pytest.approx(4 * (4 * 100 + 7 * kept_values))
-
-
-def test_the_lower_bound_of_token_batches_is_that_of_their_sentences():
-    def bound(**training):
-        config = Config(data=DataConfig(folder="none"), training=TrainingConfig(**training))
-        return lower_bounds.training(config, vocabulary=11, source_length=20, target_length=30, parameters=100)
-
-    seven_sentences = bound(batch_size=7)
-    assert bound(batch_size=7 * 30, batch_type="tokens") == seven_sentences  # 30 tokens on the longer side
-    assert bound(batch_size=7, accumulate=3) == (3 * seven_sentences.multiply_adds, seven_sentences.bytes)
-
-
 def test_the_fewest_slots_are_those_within_half_a_bleu_of_attention(tmp_path):
     def bleu(config):
         slots = config.model.attention.get("num_slots", 64)
@@ -467,7 +302,7 @@ def test_the_fewest_slots_are_those_within_half_a_bleu_of_attention(tmp_path):
 
 def write_translations(run, hypotheses, references):
     """Writes the texts of a run's evaluation."""
-    folder = folder_of(run.folder, run.result.split)
+    folder = Run(run.folder).results_folder(run.result.split)
     os.makedirs(folder)
     for name, lines in (("references.txt", references), ("hypotheses.txt", hypotheses)):
         files.write(f"{folder}/{name}", "".join(f"{line}\n" for line in lines))
@@ -513,7 +348,9 @@ def test_bleu_by_length_scores_the_sentences_of_each_range_of_lengths(tmp_path):
     for name, shortest_wrong in (("none", 5), ("bahdanau", 100)):
         hypotheses = [line.replace("a", "b") if len(line.split()) >= shortest_wrong else line for line in lines]
         config = Config(data=data, model=Seq2SeqConfig(attention={"name": name}))
-        runs.append(Run(name, str(tmp_path / name), config, made_up_result(config), [{"step": "1", "bleu": "1.0"}]))
+        runs.append(
+            SweepRun(name, str(tmp_path / name), config, made_up_result(config), [{"step": "1", "bleu": "1.0"}])
+        )
         write_translations(runs[-1], hypotheses, lines)
     output = Output(str(tmp_path), "small")
     open_questions.bleu_by_length(output, runs, [])
@@ -524,13 +361,31 @@ def test_bleu_by_length_scores_the_sentences_of_each_range_of_lengths(tmp_path):
     assert [row["none"] for row in rows[1:]] == ["100.00", "0.00", "0.00"]
 
 
-def test_a_dry_run_lists_every_run(command):
+def test_a_dry_run_lists_every_run_with_its_time(command):
     flags = ["--scale=small", "--dry_run", "--gigaflops=300"]
     status, stdout, stderr = command(ROOT, "scripts.reproduce", "table1", "figure3", *flags)
     assert status == 0, stderr
     assert len([line for line in stdout.splitlines() if "configs/studies/" in line]) == 28 + 4
     assert "32 runs" in stdout
     assert "at 300 GFLOP/s" in stdout
+
+
+def test_an_estimate_counts_each_weight_once_a_token_and_twice_for_its_gradient():
+    """A weight stands for a multiply-add; the embeddings are looked up."""
+
+    def multiply_adds(model, **training):
+        data = DataConfig(copy=CopyConfig(max_length=10, num_symbols=7))
+        return estimates._multiply_adds(Config(data=data, model=model, training=TrainingConfig(**training)))
+
+    tokens, vocabulary = 5 + 1, 7 + 4
+    model = Seq2SeqConfig(layers=1, units=2, embedding_size=3, attention={"name": "none"})
+    lstms = 2 * (3 + 2 + 1) * 8 + (3 + 2 + 1) * 8
+    rest = multiply_adds(model, batch_size=5) / (3 * 5 * tokens) - lstms - (2 + 1) * vocabulary
+    assert 0 < rest < 40  # the mixing layer and the bridge
+    assert multiply_adds(model, batch_size=10, accumulate=3) == 6 * multiply_adds(model, batch_size=5)
+    assert multiply_adds(model, batch_size=5 * tokens, batch_type="tokens") == multiply_adds(model, batch_size=5)
+    kinds = [multiply_adds(NeuralGPUConfig(kind="neural_gpu", width=width), batch_size=5) for width in (2, 4)]
+    assert kinds[1] > kinds[0]  # a wider memory has as many weights, which move over more columns
 
 
 def test_a_rehearsal_times_training_steps_of_the_costliest_run_at_full_size(tmp_path, monkeypatch):
@@ -579,24 +434,26 @@ def test_a_rehearsal_has_the_batches_of_the_training(tmp_path, monkeypatch, targ
     assert [cell.strip() for cell in table.splitlines()[2].split("|")[4:6]] == cells
 
 
-def test_unprepared_text_ends_the_script_before_anything_is_trained(command, tmp_path):
-    if (ROOT / "data" / "multi30k.en-de").exists():
-        pytest.skip("Multi30k is prepared here")
-    flags = [f"--runs_dir={tmp_path / 'runs'}", f"--results_dir={tmp_path}"]
-    status, _, stderr = command(ROOT, "scripts.reproduce", "all", *flags)
-    assert status == 2
-    line = "data/multi30k.en-de: not prepared yet; the head of configs/studies/translation/small.yaml has the command"
-    assert stderr.splitlines()[-1].startswith(f"error: {line}; ")
-    assert "data/multi30k.spelled: not prepared yet" in stderr.splitlines()[-1]
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_unprepared_text_is_reported_before_anything_is_trained(monkeypatch, tmp_path):
-    write_study(tmp_path, "translation", "data: {folder: data/nowhere}\n")
+@pytest.mark.parametrize(
+    ("target", "corpus", "problem"),
+    [
+        (
+            "table2",
+            "data/nowhere",
+            "data/nowhere: not prepared yet; the head of configs/studies/translation/small.yaml",
+        ),
+        ("speech", "data/spoken", "data/spoken.unheard: not prepared yet; the head of configs/studies/speech"),
+    ],
+)
+def test_a_missing_corpus_is_reported_before_anything_is_trained(monkeypatch, tmp_path, target, corpus, problem):
+    """A study of speech also evaluates on a second corpus."""
+    (kind,) = runner.TARGETS[target].kinds
+    source = "features" if target == "speech" else "tokens"
+    write_study(tmp_path, kind, f"data: {{folder: {corpus}, source: {source}}}\n")
+    (tmp_path / "data/spoken").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    message = "data/nowhere: not prepared yet; the head of configs/studies/translation/small.yaml has the command"
-    with pytest.raises(ConfigError, match=message):
-        runner.check(["table2"], "small", "runs/reproduce")
+    with pytest.raises(ConfigError, match=f"^{problem}"):
+        runner.check([target], "small", "runs/reproduce")
 
 
 def test_a_corpus_of_runs_that_a_target_does_not_need_may_be_missing(monkeypatch, tmp_path):
@@ -609,14 +466,6 @@ def test_a_run_that_starts_from_a_missing_one_is_left_out(made_up_chain):
     assert runner._with_sources(made_up_chain) == {"arithmetic": made_up_chain["arithmetic"][:1]}
 
 
-def test_a_missing_corpus_of_the_evaluation_is_reported_before_anything_is_trained(monkeypatch, tmp_path):
-    write_study(tmp_path, "speech", "data: {folder: data/espeak, source: features}\n")
-    (tmp_path / "data/espeak").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="data/espeak.unheard: not prepared yet; the head of configs/studies/speech"):
-        runner.check(["speech"], "small", "runs/reproduce")
-
-
 @pytest.mark.parametrize(("target", "key"), [("teacher", "teacher"), ("arithmetic", "init_from")])
 def test_a_missing_teacher_run_is_reported_before_anything_is_trained(monkeypatch, target, key):
     monkeypatch.chdir(ROOT)
@@ -626,18 +475,18 @@ def test_a_missing_teacher_run_is_reported_before_anything_is_trained(monkeypatc
         runner.check([target], "small", "elsewhere")
 
 
-def test_a_dry_run_with_a_rehearsal_is_refused(command):
-    status, _, stderr = command(ROOT, "scripts.reproduce", "figure8", "--dry_run", "--rehearse=1")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["figure8", "--dry_run", "--rehearse=1"], "--dry_run and --rehearse: give only one of them"),
+        (["windowed_memry"], "windowed_memry: no such target; did you mean windowed_memory?; known: all, "),
+        (["table1", "table2", "--scale=cpu"], "table2: not made at --scale cpu, which has table1, figure6, figure7, "),
+    ],
+)
+def test_invalid_arguments_are_reported(command, arguments, message):
+    status, _, stderr = command(ROOT, "scripts.reproduce", *arguments)
     assert status == 2
-    assert stderr.splitlines()[-1] == "error: --dry_run and --rehearse: give only one of them"
-
-
-def test_an_unknown_target_is_refused_with_the_known_targets(command):
-    status, _, stderr = command(ROOT, "scripts.reproduce", "windowed_memry")
-    assert status == 2
-    assert stderr.splitlines()[-1].startswith(
-        "error: windowed_memry: no such target; did you mean windowed_memory?; known: all, "
-    )
+    assert stderr.splitlines()[-1].startswith(f"error: {message}")
 
 
 def test_a_models_name_in_tables_tells_its_attention():

@@ -69,14 +69,6 @@ def test_the_lexicon_holds_the_probabilities_of_ibm_model_1(block, monkeypatch):
         assert probabilities[key] == pytest.approx(probability, rel=1e-9)
 
 
-def test_the_lexicon_of_a_large_corpus_is_learned_from_spaced_blocks(monkeypatch):
-    monkeypatch.setattr(lexicon, "_BLOCK", 2)
-    monkeypatch.setattr(lexicon, "_MOST_PAIRS", 4)
-    sentences = [[[4 + i, EOS], [4 + i, EOS]] for i in range(12)]
-    text = Corpus(*(Sentences.from_ids(list(side)) for side in zip(*sentences, strict=True)))
-    assert set(lexicon.learn(text, V)[0]) == {EOS, 4, 5, 10, 11}
-
-
 def some_lexicon():
     random = np.random.default_rng(3)
     return Lexicon(np.where(random.random([V, 4]) < 0.7, random.integers(4, V, [V, 4]), PAD).astype(np.int32))
@@ -148,16 +140,6 @@ def assert_normalized_over_the_selection(model, biases, coverage):
             weight.assign(bias)
         expected = plain_search(source[None])
         assert_same(Hypotheses(*(array[i : i + 1] for array in hypotheses)), expected)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_a_lexicon_of_all_tokens_gives_the_search_without_lexicon(jit_compile):
-    for model in (models(1)[0], Ensemble(models(2))):
-        for member in model._models if isinstance(model, Ensemble) else [model]:
-            member.output_layer.bias.assign(np.where(np.isin(np.arange(V), [PAD, BOS]), -1e9, 0.0))
-        everything = Lexicon(np.tile(np.arange(V, dtype=np.int32), [V, 1]))
-        assert_same(search(model, sources(), everything, jit_compile=jit_compile), search(model, sources()))
 
 
 def test_each_size_of_a_selection_is_traced_in_warming_up(model):

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 
@@ -21,7 +20,6 @@ from helpers.texts import SETTINGS
 from memattn.config import DecodingConfig
 from memattn.data import bpe
 from memattn.data.preparation import parallel
-from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import SubwordTokenizer
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError, DataError
@@ -30,13 +28,14 @@ from memattn.evaluation import metrics, writing
 from memattn.evaluation.metrics import Comparison
 from memattn.evaluation.test_set import read_files
 from memattn.models.ensemble import Ensemble
+from memattn.runs.run import Run
 from memattn.runs.trained import load
-from memattn.search import long_lines
 from memattn.search.scorer import Scorer
-from memattn.search.searcher import Searcher, Translation, decode
+from memattn.search.searcher import Searcher, Translation
 from memattn.serving.attention_output import Part, word_alignment
 from memattn.serving.pair_scorer import PairScorer
 from memattn.serving.streaming import available_lines
+from memattn.serving.translator import split
 from memattn.training.trainer import train
 
 pytestmark = pytest.mark.slow
@@ -68,6 +67,13 @@ def test_raw_files_have_the_scores_of_the_prepared_split(runs, trained, tmp_path
     assert not texts[3][0].endswith(" .")
 
 
+def with_tokenizer(trained, tokenizer):
+    """The models of a trained run with another tokenizer."""
+    run = Run(trained.runs[0].folder)
+    run.tokenizer = tokenizer
+    return dataclasses.replace(trained, runs=[run])
+
+
 def test_odd_white_space_breaks_neither_lines_nor_columns(trained, tmp_path, monkeypatch):
     """The output of a model may hold any white space, also as the escape of a character that BPE has split."""
     blanks = ["\t", "\n", "\r", "\v", "\f", "\x1c", "\x1e", "\x85", "\u2028", "\u2029", "\u00a0"]
@@ -78,7 +84,7 @@ def test_odd_white_space_breaks_neither_lines_nor_columns(trained, tmp_path, mon
     settings = dataclasses.replace(trained.tokenizer.settings, form="tokenized")
     tokenized = SubwordTokenizer(settings, trained.tokenizer.codes)
     config = dataclasses.replace(trained.config, decoding=dataclasses.replace(trained.config.decoding, n_best=2))
-    trained = dataclasses.replace(trained, tokenizer=tokenized, config=config)
+    trained = dataclasses.replace(with_tokenizer(trained, tokenized), config=config)
     escapes = [f"％{ord(blank):04x}" for blank in blanks if blank != "\n"]
     n_best_lists = [[f"a b{escape}c".split(" "), ["d", escape]] for escape in escapes]
     n_best_lists[0] = [["a", "b％@@", "0@@", "0@@", "0@@", "a", "c"], []]  # the escape of a line feed, split into units
@@ -111,23 +117,9 @@ def test_each_split_and_file_has_a_folder_of_results(runs, command):
         assert re.search("^written to (.*): result.json", out, re.MULTILINE)[1] == f"memory/eval/{folder}"
 
 
-def test_files_of_an_earlier_evaluation_are_removed(trained, runs, tmp_path):
-    test_set = read_files(trained, *(str(runs[1] / f"test.{side}") for side in ("en", "de")))
-    evaluated = evaluation.evaluate(trained, test_set, repeats=1)
-    tokens = dataclasses.replace(
-        evaluated,
-        detokenized_hypotheses=evaluated.hypotheses,
-        test_set=dataclasses.replace(test_set, detokenized_references=test_set.references),
-    )
-    for results, number in ((evaluated, 2), (tokens, 0)):
-        writing.write(results, trained, str(tmp_path), num_plots=0)
-        assert len(list(tmp_path.glob("*.detokenized.txt"))) == number
-
-
-@pytest.mark.parametrize("lines", ["Haus", None, 5, ["Haus", 3]])
-def test_invalid_lines_are_refused(trained, lines):
-    with pytest.raises(DataError, match="lines: must be a list of strings, not "):
-        translator(trained).translate(lines)
+def test_a_string_in_place_of_a_list_is_refused(trained):
+    with pytest.raises(DataError, match="lines: must be a list of strings, not the string 'Haus'"):
+        translator(trained).translate("Haus")
 
 
 def test_files_of_different_length_are_refused(runs, trained, tmp_path):
@@ -193,15 +185,6 @@ def test_a_line_that_is_no_pair_is_reported_with_its_number(trained, line):
         next(scores)
 
 
-def test_hard_alignments_give_each_target_word_a_source_word(trained):
-    (line,) = translator(trained, alignment="hard")(["Haus Hund Katze."], 1)
-    text, pairs = line.split("\t")
-    places = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
-    words = trained.tokenizer.decode(trained.tokenizer.encode(text, "target")).split()
-    assert [word for _, word in places] == list(range(len(words)))
-    assert all(0 <= place < 4 for place, _ in places)
-
-
 def test_words_are_aligned_by_the_attention_weights_of_their_units():
     weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.1, 0.3, 0.5, 0.1], [0.0, 0.3, 0.35, 0.35]])
     part = Part(["a@@", "b", "c", "d"], ["x", "y@@", "z"], weights)
@@ -211,15 +194,8 @@ def test_words_are_aligned_by_the_attention_weights_of_their_units():
     assert word_alignment([part, Part([], [], weights[:0, :0])] * 2, bpe.word_numbers) == "2-0 0-1 5-2 3-3"
 
 
-def test_a_target_word_ends_with_its_piece_and_a_source_word_may_continue():
-    """The text has a blank between pieces, also where the translation of the first piece was cut within a word."""
-    weights = np.array([[1.0, 0]])
-    parts = [Part(["a", "b@@"], ["x@@"], weights), Part(["c", "d"], ["y"], weights)]
-    assert word_alignment(parts, bpe.word_numbers) == "0-0 1-1"
-
-
 def test_a_model_without_source_weights_has_no_alignments(trained):
-    blind = dataclasses.replace(trained, model=make_model("none", {}, vocabulary_size=len(trained.vocabulary)))
+    blind = dataclasses.replace(trained, models=[make_model("none", {}, vocabulary_size=len(trained.vocabulary))])
     with pytest.raises(ConfigError, match="--alignment: .*attention"):
         translator(blind, alignment="hard")
     for model in (blind.model, Ensemble([trained.model, blind.model])):
@@ -316,18 +292,6 @@ def test_a_line_has_the_same_samples_in_any_batch(runs):
     assert [row.split("\t")[2] for row in translate(lines[:1], 6)] != [row.split("\t")[2] for row in together[:2]]
 
 
-def test_a_corpus_has_the_same_samples_whatever_the_batch_size(runs):
-    lines, translations = ["Haus Hund Katze.", "Haus.", "Haus Hund.", "Katze Hund Haus Katze."], []
-    for batch_size in (1, 4):
-        overrides = [*SAMPLING, f"decoding.batch_size={batch_size}"]
-        trained = load([runs[0][1]], overrides, None)
-        searcher = Searcher(trained.model, trained.config.decoding)
-        tokens = [trained.tokenizer.encode(line, "source") for line in lines]
-        sources = Sentences.from_ids(list(map(trained.vocabulary.encode, tokens)))
-        translations.append([each.best for each in decode(searcher, sources, trained.vocabulary, 2)[0]])
-    assert translations[0] == translations[1]
-
-
 def test_an_ensemble_of_the_same_model_twice_translates_as_the_model(runs, trained):
     twice = load([runs[0][1]] * 2, [], None)
     assert isinstance(twice.model, Ensemble)
@@ -336,19 +300,8 @@ def test_an_ensemble_of_the_same_model_twice_translates_as_the_model(runs, train
     assert list(by_ensemble) == list(by_model)
 
 
-def test_the_longest_line_of_an_ensemble_is_that_of_its_member_with_the_shortest_sources(runs, tmp_path):
-    shorter = shutil.copytree(runs[0][1], tmp_path / "shorter")
-    facts = json.loads((shorter / "corpus.json").read_text())
-    (shorter / "corpus.json").write_text(json.dumps({**facts, "max_source_length": 3}))
-    for members in ([runs[0][1], str(shorter)], [str(shorter), runs[0][1]]):
-        assert load(members, [], None).max_source_length == 6
-    limited = load([runs[0][1], str(shorter)], ["decoding.max_source_length=50"], None)
-    assert limited.max_source_length == 50  # chosen for all
-
-
 def test_an_ensemble_of_runs_that_read_other_sources_is_refused(runs, monkeypatch):
-    facts = {run_dir: {"length": number} for number, run_dir in enumerate(runs[0])}
-    monkeypatch.setattr("memattn.runs.trained.run_folder.source_facts", facts.get)
+    monkeypatch.setattr(Run, "source_metadata", property(lambda run: {"length": runs[0].index(run.folder)}))
     with pytest.raises(ConfigError, match="it reads other sources than .*; an ensemble needs the same"):
         load(runs[0], [], None)
 
@@ -397,31 +350,6 @@ def test_a_file_is_read_in_batches(tmp_path, content, batches):
         assert list(available_lines(file.fileno(), 2, 2)) == batches
 
 
-def test_the_first_lines_do_not_wait_for_hundreds(tmp_path):
-    (tmp_path / "lines").write_bytes(b"a\n" * 100)
-    with open(tmp_path / "lines", "rb") as file:
-        assert [len(lines) for lines in available_lines(file.fileno(), 2, 32)] == [2, 4, 8, 16, 32, 32, 6]
-
-
-def test_an_error_ends_the_command_while_its_input_is_open(runs):
-    command = [sys.executable, "-m", "memattn.translate", "--run_dir", runs[0][1], "--score"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        process.stdin.write("Haus.\tHaus.\nno pair\n")
-        process.stdin.flush()
-        assert float(process.stdout.readline()) < 0
-        assert process.wait(timeout=60) == 1
-        assert process.stderr.read().splitlines()[-1].startswith("error: standard input:2: expected a source")
-
-
-def test_a_source_without_a_hypothesis_gives_an_empty_line(trained, monkeypatch):
-    translate = translator(trained, scores=True)
-    monkeypatch.setattr("memattn.serving.translator.translation", lambda *_: Translation([], []))
-    with pytest.warns(UserWarning, match="not finite"):
-        assert list(translate(["Haus"], 1)) == ["-inf\t"]
-
-
 def test_a_corpus_with_another_vocabulary_is_not_evaluated(runs, tmp_path):
     files = {split: tuple(str(runs[1] / f"{split}.{side}") for side in ("en", "de")) for split in ("train", "valid")}
     parallel.prepare(files, dataclasses.replace(SETTINGS, bpe_units=10), str(tmp_path / "other"), 1)
@@ -445,24 +373,6 @@ def test_the_command_streams_on_a_pipe(runs, trained):
         process.stdin.close()
         assert process.stdout.read() == ""
     assert process.returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("module", "flags", "problem"),
-    [
-        ("translate", ["--run_dir", "memory", "--score", "--scores"], "--score: scores given pairs"),
-        ("translate", ["--run_dir", "nowhere"], "nowhere: no such folder; memattn-train makes run folders"),
-        (
-            "eval",
-            ["--run_dir", "memory", "--source", "test.en"],
-            "--source and --target: give both, or a --split",
-        ),
-    ],
-)
-def test_invalid_arguments_of_commands_are_reported(runs, command, module, flags, problem):
-    status, _, stderr = command(runs[1], f"memattn.{module}", *flags)
-    assert status == 2
-    assert f"error: {problem}" in stderr
 
 
 def test_a_run_folder_holds_what_translating_text_needs(runs, tmp_path):
@@ -496,7 +406,7 @@ def test_a_run_folder_holds_what_translating_text_needs(runs, tmp_path):
     ],
 )
 def test_long_lines_are_split_at_ends_of_sentences_and_words(tokens, numbers, most, expected):
-    pieces = long_lines.pieces(tokens.split(), list(numbers), most)
+    pieces = split(tokens.split(), list(numbers), most)
     assert [" ".join(piece) for piece in pieces] == expected
 
 
@@ -584,54 +494,11 @@ def test_a_slow_line_does_not_delay_earlier_lines(trained, monkeypatch):
     assert searched_shapes == [(8, 8), (1, 64)]
 
 
-ODD_LINES = {
-    "empty": "",
-    "blank": " ",
-    "blanks and tabs": " \t  ",
-    "controls": "a\x01\x02\x1b[0m\x7fb",
-    "NUL": "Haus\0Hund",
-    "emoji": "Haus 👩‍👩‍👧‍👦 🚲",
-    "right to left": "בית كلب \u202eHaus",
-    "Chinese": "便说一个女人买新鲜面包和冷水。" * 3,
-    "unknown scripts": "ᚠᚢᚦ 𐎠𐎡 ꙮ",
-    "byte order mark": "\ufeffHaus",
-    "tabs": "Haus\tHund",
-    "carriage return": "Haus\r Hund\r",
-    "line separators": "Haus\u2028Hund\u2029\x85\x0b\x0cKatze",
-    "no-break spaces": "Haus\u00a0Hund\u202fKatze",
-    "special tokens": "<s> </s> <unk> <pad> @@ a@@ ％0020",
-    "combining marks": "cafe" + "\u0301" * 50,
-    "zero width": "\u200b\u200d",
-    "4,000 letters": "Donaudampfschiff" * 250,
-    "4,000 odd letters": "Ł" * 4_000,
-    "400 words": "Haus Hund " * 200,
-    "punctuation": "." * 300,
-    "20,000 characters": "der Hund sieht die Katze . " * 740,
-}
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore:standard input:UserWarning")
-@pytest.mark.parametrize("options", [{}, {"n_best": 2, "scores": True, "alignment": "hard"}])
-def test_each_odd_line_has_its_translation(trained, options):
-    lines, translate = list(ODD_LINES.values()), translator(trained, **options)
-    output = list(translate(lines, 1))
-    assert all("\n" not in line and "\r" not in line for line in output)
-    if options:
-        numbers = [int(line.split("\t")[0]) for line in output]
-        assert set(numbers) == set(range(1, len(lines) + 1))
-        assert sorted(numbers) == numbers
-    else:
-        assert len(output) == len(lines)
-        assert [not line for line in output[:3]] == [True] * 3
-        assert output[-1]
-
-
 @pytest.mark.parametrize("form", ["raw", "tokenized", "truecased"])
 def test_white_space_around_a_line_and_double_blanks_change_nothing(trained, form):
     settings = dataclasses.replace(trained.tokenizer.settings, form=form)
     tokenizer = SubwordTokenizer(settings, trained.tokenizer.codes)
-    translate = translator(dataclasses.replace(trained, tokenizer=tokenizer))
+    translate = translator(with_tokenizer(trained, tokenizer))
     odd = ["Haus Hund .", "Haus Hund .\n", " Haus Hund .\r\n", "\tHaus  Hund . ", "Haus\u00a0Hund ."]
     assert len(set(translate.translate(odd))) == 1
     assert translate.translate([" ", "\n", "\u00a0\u2003", "\t"]) == [""] * 4
@@ -646,3 +513,29 @@ def test_the_first_line_with_tokens_that_the_vocabulary_lacks_is_named(trained):
     tokens = trained.tokenizer.encode(unknown, "source")
     number = sum(trained.vocabulary.ids.get(token) is None for token in tokens)
     assert message.startswith(f"lines:2: {number} of {len(tokens)} tokens are not in the vocabulary: ☃ (further")
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:standard input:UserWarning")
+def test_each_odd_line_has_its_translation(trained):
+    lines = [
+        "",
+        " \t ",
+        "a\x01\x1b[0m\x7fb",
+        "Haus\0Hund",
+        "Haus 👩‍👩‍👧‍👦 🚲",
+        "便说一个女人买面包。" * 3,
+        "Haus\r Hund\r",
+    ]
+    lines += [
+        "Haus\u2028Hund\x85\x0b\x0cKatze",
+        "<s> </s> <unk> <pad> @@ ％0020",
+        "\u200b\u200d",
+        "Ł" * 4_000,
+        "Haus " * 400,
+    ]
+    output = list(translator(trained, n_best=2, scores=True, alignment="hard")(lines, 1))
+    assert all("\n" not in line and "\r" not in line for line in output)
+    numbers = [int(line.split("\t")[0]) for line in output]
+    assert set(numbers) == set(range(1, len(lines) + 1))
+    assert sorted(numbers) == numbers

@@ -15,12 +15,11 @@ from helpers.worker_pair import WorkerPair
 
 from memattn import config as configs
 from memattn import files, xla
-from memattn.data import task_corpus
+from memattn.data import tasks
 from memattn.data.batches import TrainingBatches
 from memattn.errors import DataError
 from memattn.evaluation.metrics import METRICS, Score
 from memattn.runs import checkpoints as checkpointing
-from memattn.runs import trained as trained_runs
 from memattn.training import stopping, trainer
 from memattn.training.step import TrainingStep
 
@@ -100,15 +99,12 @@ def test_a_signal_to_one_worker_stops_both_at_the_same_step(both, tmp_path, sign
 
 
 def test_a_signal_to_the_first_worker_skips_the_validation_on_both(both, tmp_path):
+    validations = tmp_path / "run" / "validation.csv"
     assert both(with_a_signal, {}, 0, 7) == [STOPPED, STOPPED]
     assert checkpoints(tmp_path)[-1] == 9
-    assert "\n6," in validations(tmp_path) and "\n9," not in validations(tmp_path)
+    assert "\n6," in validations.read_text("utf-8") and "\n9," not in validations.read_text("utf-8")
     assert both(with_overrides, {}, [[], []]) == [0, 0]
-    assert "\n9," in validations(tmp_path)
-
-
-def validations(folder):
-    return (folder / "run" / "validation.csv").read_text("utf-8")
+    assert "\n9," in validations.read_text("utf-8")
 
 
 def with_overrides(rank, strategy, config, run_dir, overrides_by_rank):
@@ -116,14 +112,12 @@ def with_overrides(rank, strategy, config, run_dir, overrides_by_rank):
     return train(strategy, config, run_dir, *overrides_by_rank[rank])
 
 
-@pytest.mark.parametrize(
-    "overrides",
-    [["model.units=16"], ["model.layers=2"], ["training.seed=2"], ["training.checkpoint_minutes=7"]],
-    ids=str,
-)
-def test_different_configs_are_refused_before_a_model_is_built(both, tmp_path, overrides):
+def test_different_configs_and_corpora_are_refused_before_a_model_is_built(both, tmp_path):
     problem = f"{tmp_path / 'run'}: the workers have different configs or data; start all with the same"
-    assert both(with_overrides, {}, [[], overrides]) == [["RunError", problem]] * 2
+    refused = [["RunError", problem]] * 2
+    assert both(with_overrides, {}, [[], ["model.units=16"]]) == refused
+    assert both(with_overrides, {}, [[], ["training.checkpoint_minutes=7"]]) == refused
+    assert both(with_disks, {}, [1, "train.source", "0 1\n" * 60], []) == refused
     assert not (tmp_path / "run").exists()
 
 
@@ -146,17 +140,11 @@ def with_disks(rank, strategy, config, run_dir, replacement, overrides, run_is_s
     """
     with inside(f"{run_dir}-disk-{rank}"):
         loaded = configs.load(config, ["data.folder=data", *overrides])
-        task_corpus.prepare(loaded.data.generated, "data")
+        tasks.prepare(loaded.data.generated, "data")
         if rank == replacement[0]:
             _, name, content = replacement
             files.write(os.path.join("data", name), content.encode("latin-1"))
         return trainer.train(loaded, run_dir if run_is_shared else "run", strategy)
-
-
-def test_different_corpora_are_refused(both, tmp_path):
-    lines = "0 1\n" * 60
-    problem = f"{tmp_path / 'run'}: the workers have different configs or data; start all with the same"
-    assert both(with_disks, {}, [1, "train.source", lines], []) == [["RunError", problem]] * 2
 
 
 def test_different_run_folders_are_refused(both):
@@ -178,26 +166,6 @@ def test_a_file_unreadable_on_one_worker_ends_both(both, broken, file, error):
     assert answers[broken][0] == "DataError"
     assert answers[broken][1].startswith(error)
     assert answers[1 - broken] == FAILED
-
-
-@pytest.mark.long
-def test_an_initial_run_missing_on_one_worker_ends_both(both, tmp_path):
-    assert both(with_overrides, {}, [[], []]) == [0, 0]
-    init_from = f"training.init_from={tmp_path / 'start'}"
-    answers = both(with_the_initial_run_elsewhere, {}, init_from, 1)
-    assert answers[1] == [
-        "ConfigError",
-        f"training.init_from: {tmp_path / 'start'}: no such folder; memattn-train makes run folders",
-    ]
-    assert answers[0] == FAILED
-
-
-def with_the_initial_run_elsewhere(rank, strategy, config, run_dir, init_from, lacking):
-    """Trains from an initial run that only the worker `lacking` does not find; for the rest it is `run_dir`."""
-    load = trained_runs.load
-    redirected = mock.patch.object(trained_runs, "load", lambda _, *rest: load([run_dir], *rest))
-    with redirected if rank != lacking else contextlib.nullcontext():
-        return train(strategy, config, f"{run_dir}-second", init_from)
 
 
 def with_a_full_disk(rank, strategy, config, run_dir):

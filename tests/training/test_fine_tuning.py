@@ -12,7 +12,7 @@ from helpers.models import arrays
 from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, stopping_after, tiny
 
 from memattn.errors import ConfigError, RunError
-from memattn.runs import run_folder
+from memattn.runs.run import BEST, CONFIG, Run
 from memattn.runs.trained import load
 from memattn.training.trainer import Trainer, train
 
@@ -88,7 +88,7 @@ def test_an_initial_run_without_a_folder_or_a_best_checkpoint_is_refused(tiny_co
     with pytest.raises(ConfigError, match="nowhere: no such folder"):
         train(tiny_config({"training.init_from": "nowhere"}), str(tmp_path / "run"), NO_STRATEGY)
     assert train(tiny_config({"training.max_steps": 2}), str(tmp_path / "base"), NO_STRATEGY) == 0
-    shutil.rmtree(tmp_path / "base" / run_folder.BEST)
+    shutil.rmtree(tmp_path / "base" / BEST)
     with pytest.raises(RunError, match="no best checkpoint yet"):
         train(tiny_config({"training.init_from": str(tmp_path / "base")}), str(tmp_path / "run"), NO_STRATEGY)
 
@@ -100,7 +100,7 @@ def test_a_finished_run_trains_longer_where_max_steps_is_raised(tiny_config, tmp
     for config in (shorter, longer):
         assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
     assert_same_run(str(tmp_path / "uninterrupted"), str(tmp_path / "run"))
-    assert run_folder.load_config(str(tmp_path / "run")) == longer
+    assert Run(str(tmp_path / "run")).config == longer
     capsys.readouterr()
     assert train(longer, str(tmp_path / "run"), NO_STRATEGY) == 0
     assert "already finished: 6 steps" in capsys.readouterr().out
@@ -115,7 +115,7 @@ def test_a_finished_run_with_a_linear_schedule_cannot_train_longer(tiny_config, 
     longer = dataclasses.replace(config, training=dataclasses.replace(config.training, max_steps=4))
     with pytest.raises(ConfigError, match="training.max_steps.*training.init_from"):
         train(longer, str(tmp_path / "run"), NO_STRATEGY)
-    with open(os.path.join(tmp_path, "run", run_folder.CONFIG), encoding="utf-8") as file:
+    with open(os.path.join(tmp_path, "run", CONFIG), encoding="utf-8") as file:
         assert yaml.safe_load(file)["training"]["max_steps"] == 2
 
 
@@ -125,5 +125,5 @@ def test_a_run_that_stopped_by_its_scores_does_not_continue(tiny_config, tmp_pat
     changes = {"training.stop_at": 99.0}
     assert train(tiny_config(changes), str(tmp_path / "run"), NO_STRATEGY) == 0
     assert train(tiny_config({**changes, "training.max_steps": 20}), str(tmp_path / "run"), NO_STRATEGY) == 0
-    assert run_folder.load_config(str(tmp_path / "run")) == tiny_config(changes)  # so the first command still works
+    assert Run(str(tmp_path / "run")).config == tiny_config(changes)  # so the first command still works
     assert "already finished: BLEU 100.00 at step 3" in capsys.readouterr().out

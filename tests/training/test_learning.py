@@ -14,8 +14,8 @@ from memattn.attention.content import LuongDotAttention
 from memattn.config import TrainingConfig
 from memattn.errors import ConfigError
 from memattn.runs.checkpoints import Checkpoint
-from memattn.training import loss, schedules
-from memattn.training.optimizers import OPTIMIZERS
+from memattn.training import loss
+from memattn.training.optimizers import OPTIMIZERS, depends_on_max_steps
 from memattn.training.optimizers import optimizer as make_optimizer
 from memattn.training.step import TrainingStep, UpdateResult
 
@@ -83,7 +83,7 @@ def test_weights_that_the_loss_does_not_depend_on_stay_and_are_named(num_replica
     ("schedule", "by_max_steps"), [("constant", False), ("inverse_sqrt", False), ("linear", True), ("plateau", False)]
 )
 def test_schedules_declare_whether_max_steps_matters(schedule, by_max_steps):
-    assert schedules.depends_on_max_steps(TrainingConfig(schedule=schedule)) is by_max_steps
+    assert depends_on_max_steps(TrainingConfig(schedule=schedule)) is by_max_steps
 
 
 def two_layer_model(names):

@@ -1,6 +1,7 @@
 """The progress that training shows: on a terminal, in a file, and in TensorBoard."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,32 +9,77 @@ import tensorflow as tf
 from helpers.runs import NO_STRATEGY, assert_same_run
 from helpers.terminal import terminal
 
+from memattn import config as configs
 from memattn.config import TrainingConfig
 from memattn.data.corpus import read_vocabulary
 from memattn.evaluation import plots
 from memattn.search.searcher import Translation
 from memattn.training import reporting, trainer, validation
+from memattn.training.distribution import Workers
 from memattn.training.progress import Progress
+from memattn.training.reporting import Log
+from memattn.training.step import UpdateResult
 from memattn.training.trainer import Trainer, train
-from memattn.training.validation import ValidationExample
 
 
-def test_the_progress_line_leaves_out_unknown_numbers():
-    training, progress = TrainingConfig(max_steps=2_000), Progress()
+def reported(results, monkeypatch, capsys):
+    """Returns what is printed, and what is recorded, on training steps with these results that took two seconds."""
+    recorded = []
+    monkeypatch.setattr(reporting, "time", SimpleNamespace(monotonic=lambda: 10.0))
+    monkeypatch.setattr(reporting.Events, "record", lambda _, group, scalars, step: recorded.append(scalars))
+    progress, training = Progress(), TrainingConfig(max_steps=2_000, learning_rate=0.5)
     progress.step = 1_200
-    assert reporting.progress_parts(training, progress, {}) == ["step 1,200/2,000"]
-    scalars = {"loss": 1.5, "tokens_per_second": 12_345.6, "steps_per_second": 8.0}
-    parts = ["step 1,200/2,000", "loss 1.5000", "12,346 tokens/s", "1:40 left"]
-    assert reporting.progress_parts(training, progress, scalars) == parts
-    progress.best = [30.0, 12.0]
-    assert reporting.progress_parts(training, progress, scalars) == [*parts, "best BLEU 30.00"]
-    progress.validation_due = True
-    assert reporting.progress_parts(training, progress, scalars) == ["step 1,200/2,000", "validating"]
+    config = SimpleNamespace(training=training)
+    log = Log(SimpleNamespace(config=config, progress=progress, workers=Workers(NO_STRATEGY)))
+    log.results, log.logged_at = list(results), 8.0
+    log.write_steps()
+    assert (log.results, log.logged_at) == ([], 10.0)
+    return capsys.readouterr().out.splitlines(), recorded
 
 
-def test_an_example_is_printed_in_three_lines():
-    example = ValidationExample("Ein Satz", "A sentence", "")
-    assert reporting.example_lines(example) == ["source       Ein Satz", "reference    A sentence", "translation"]
+def test_steps_are_reported_per_token_and_second(monkeypatch, capsys):
+    results = UpdateResult(8.0, 1.0, 4.0, 3.0), UpdateResult(2.0, 5.0, 6.0, 5.0)
+    ((line,), (scalars,)) = reported(results, monkeypatch, capsys)
+    assert line == (
+        "step 1,200/2,000  loss 1.0000  perplexity 2.718  accuracy 60.00%  1.00 steps/s  5 target tokens/s  13:20 left"
+    )
+    numbers = {"loss": 1.0, "accuracy": 0.6, "gradient_norm": 4.0, "learning_rate": 0.5}
+    assert scalars == pytest.approx({**numbers, "steps_per_second": 1.0, "tokens_per_second": 5.0})
+
+
+def test_skipped_updates_are_reported_on_a_line_of_their_own(monkeypatch, capsys):
+    skipped = UpdateResult(np.nan, 0.0, 4.0, 1.0)
+    results = skipped, UpdateResult(8.0, 1.0, 4.0, np.inf), UpdateResult(8.0, 1.0, 4.0, 3.0)
+    (warning, line), (scalars,) = reported(results, monkeypatch, capsys)
+    assert warning == "step 1,200: updates skipped, as loss or gradient was not finite: 2"
+    assert line.startswith("step 1,200/2,000  loss 2.0000  ")
+    assert (scalars["loss"], scalars["tokens_per_second"]) == (2.0, 2.0)
+    all_skipped = ["step 1,200: updates skipped, as loss or gradient was not finite: 1"]
+    assert reported([skipped], monkeypatch, capsys) == (all_skipped, [])
+
+
+def test_a_validation_is_reported_with_each_of_its_metrics():
+    line = reporting.validation_line(1_200, {"bleu": 30.0, "exact_match": 12.34, "perplexity": 5.0}, 1.5, is_best=True)
+    assert line == "validation at step 1,200: BLEU 30.00  exact match 12.3%  perplexity 5  (1.5 s)  best so far"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "changes", "has_note"),
+    [
+        (29_000, {}, True),
+        (5_900_000, {}, False),
+        (29_000, {"training": {"learning_rate": 0.002}}, False),
+        (29_000, {"data": {"copy": {}}}, False),
+        (29_000, {"model": {"kind": "neural_gpu"}}, False),
+    ],
+)
+def test_a_small_text_with_the_papers_learning_rate_is_remarked_upon(pairs, changes, has_note):
+    config = configs.from_dict({"data": {"folder": "text"}, **changes})
+    note = reporting.note_on_settings(config, pairs)
+    assert (note is not None) == has_note
+    if note:
+        assert "own_text/small and own_text/base" in note
+        assert "0.0001" in note
 
 
 @pytest.mark.slow
@@ -117,7 +163,7 @@ def recorded(run_dir):
 def test_tensorboard_gets_numbers_texts_and_pictures_which_change_no_weight(
     tiny_config, tmp_path, monkeypatch, mechanism, pictures
 ):
-    monkeypatch.setattr(trainer, "_PICTURE_SECONDS", 0.0)
+    monkeypatch.setattr(reporting, "_PICTURE_SECONDS", 0.0)
     decode = validation.decode
 
     def translations(*arguments):
@@ -148,15 +194,13 @@ def test_pictures_are_not_drawn_at_each_validation_of_a_short_training(tiny_conf
     assert run.run.progress.validations
 
 
-def test_a_text_or_a_picture_that_cannot_be_written_is_a_failure_that_training_raises(monkeypatch):
+def test_a_text_or_a_picture_that_cannot_be_written_is_a_failure(monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    for name, record in (
-        ("text", lambda writer: writer.record_text("a", ["b"], 1)),
-        ("image", lambda writer: writer.record_picture("a", tf.io.encode_png(np.zeros([1, 1, 3], np.uint8)), 1)),
-    ):
-        writer = reporting.Events()
-        monkeypatch.setattr(tf.summary, name, fail)
-        record(writer)
-        assert writer.failure.errno == 28
+    monkeypatch.setattr(tf.summary, "text", fail)
+    monkeypatch.setattr(tf.summary, "image", fail)
+    text, picture = reporting.Events(), reporting.Events()
+    text.record_text("a", ["b"], 1)
+    picture.record_picture("a", tf.io.encode_png(np.zeros([1, 1, 3], np.uint8)), 1)
+    assert text.failure.errno == picture.failure.errno == 28

@@ -18,12 +18,13 @@ from memattn.training.trainer import train
 pytestmark = pytest.mark.slow
 
 
-def test_updates_on_two_replicas_equal_those_on_one_device():
-    """The batch has one row: that of the second replica is padding."""
-    strategy, batch = replicas(2), BATCH[-1:]
+@pytest.mark.parametrize(("rows", "jit_compile"), [(1, False), pytest.param(4, True, marks=pytest.mark.long)])
+def test_updates_on_two_replicas_equal_those_on_one_device_without_xla(rows, jit_compile):
+    """If the batch has one row, that of the second replica is padding."""
+    strategy, batch = replicas(2), BATCH[-rows:]
     assert strategy.num_replicas_in_sync == 2
     single, expected = three_steps(NO_STRATEGY, batch)
-    mirrored, results = three_steps(strategy, batch)
+    mirrored, results = three_steps(strategy, batch, jit_compile=jit_compile)
     np.testing.assert_allclose(results, expected, rtol=1e-4)
     for weight, mirrored_weight in zip(single.trainable_variables, mirrored.trainable_variables, strict=True):
         weight, mirrored_weight = tf.convert_to_tensor(weight), tf.convert_to_tensor(mirrored_weight)

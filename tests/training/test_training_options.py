@@ -1,31 +1,27 @@
-"""Options of training: label smoothing, schedules, accumulation, mixed precision, averaging, checkpoints by time."""
+"""Options of training: schedules, accumulation, mixed precision, averaging."""
 
 import csv
 import gc
 import os
-import signal
-import time
 import weakref
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.models import arrays, make_model, padded
-from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, replicas
+from helpers.runs import NO_STRATEGY, evaluate, replicas
 from helpers.training_steps import BATCH
 from studies.mechanisms import MEMORY_VARIANT
 
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
 from memattn.errors import ConfigError, RunError
-from memattn.runs import building, run_folder
+from memattn.runs import building
 from memattn.runs.checkpoints import Checkpoint
+from memattn.runs.run import CHECKPOINTS
 from memattn.runs.trained import load
-from memattn.search.searcher import Searcher
-from memattn.training.schedules import learning_rate
+from memattn.training.optimizers import learning_rate
 from memattn.training.step import TrainingStep, UpdateResult
-from memattn.training.stopping import Stopping
 from memattn.training.trainer import Trainer, train
 
 pytestmark = pytest.mark.slow
@@ -49,27 +45,6 @@ def train_steps(batches, model=None, strategy=NO_STRATEGY, steps=1, **changes):
     for number in range(steps):
         result = UpdateResult.read(step(batches, number, 0.01))
     return model, result
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
-def test_label_smoothing_is_cross_entropy_with_a_smoothed_target(smoothing):
-    """Compares the norm of the gradient, and each weight after Adam's first step, with values computed apart."""
-    model = make_model("memory", {"num_slots": 2})
-    with tf.GradientTape() as tape:
-        log_probs = tf.nn.log_softmax(model(tf.constant(BATCH), tf.constant(BATCH)))
-        vocabulary = log_probs.shape[-1]
-        target = np.eye(vocabulary)[BATCH] * (1 - smoothing) + smoothing / vocabulary
-        real = (BATCH != 0).astype(np.float32)
-        objective = -tf.reduce_sum(target.astype(np.float32) * log_probs * real[:, :, None]) / real.sum()
-        plain = -sum(log_probs[b, t, BATCH[b, t]] for b, t in zip(*np.nonzero(real), strict=True))
-    gradients = [tf.convert_to_tensor(g) for g in tape.gradient(objective, model.trainable_variables)]
-    before = arrays(model)
-    model, result = train_steps([(BATCH, BATCH)], model, label_smoothing=smoothing, clip_norm=1e9)
-    np.testing.assert_allclose(result.gradient_norm, tf.linalg.global_norm(gradients), rtol=1e-4)
-    np.testing.assert_allclose(result.loss, plain, rtol=1e-5)  # what is reported stays unsmoothed
-    for old, new, gradient in zip(before, arrays(model), gradients, strict=True):
-        moved = 0.01 * gradient / (np.abs(gradient) + 1e-7 / np.sqrt(0.001))  # Adam's first step, its epsilon unscaled
-        np.testing.assert_allclose(new, old - moved, rtol=1e-3, atol=2e-5)
 
 
 @pytest.mark.long
@@ -102,11 +77,17 @@ def test_accumulated_batches_train_as_one_large_batch():
 
 
 @pytest.mark.long
-def test_accumulation_gives_the_same_result_on_two_replicas():
-    strategy = replicas(2)
-    batches = [(BATCH, BATCH), (SECOND_BATCH, SECOND_BATCH)]
-    (_, alone), (_, on_replicas) = train_steps(batches), train_steps(batches, strategy=strategy)
-    np.testing.assert_allclose(alone, on_replicas, rtol=1e-4)
+@pytest.mark.parametrize(
+    ("batches", "options", "tolerance"),
+    [([BATCH, SECOND_BATCH], {}, 1e-4), ([BATCH], {"precision": "mixed_float16", "steps": 3}, 1e-2)],
+    ids=["accumulate", "float16"],
+)
+def test_options_give_the_same_result_on_two_replicas(batches, options, tolerance):
+    tf.keras.mixed_precision.set_global_policy(options.get("precision", "float32"))
+    strategy, pairs = replicas(2), [(ids, ids) for ids in batches]
+    (_, alone), (_, on_replicas) = train_steps(pairs, **options), train_steps(pairs, strategy=strategy, **options)
+    np.testing.assert_allclose(alone, on_replicas, rtol=tolerance)
+    assert alone.gradient_norm > 0
 
 
 def test_a_run_that_accumulates_takes_several_batches_a_step(tiny_config, tmp_path):
@@ -154,50 +135,6 @@ def test_the_learning_rate_reaches_the_optimizer_without_retracing():
 
 
 @pytest.mark.long
-def test_the_learning_rate_decays_when_bleu_stalls(tiny_config, tmp_path, made_up_scores, capsys):
-    made_up_scores(bleu=[10.0, 9.0, 11.0, 10.0, 10.0])
-    config = tiny_config({"training.max_steps": 15, "training.schedule": "plateau", "training.decay_factor": 0.1})
-    trainer = Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
-    assert trainer.train() == 0
-    assert trainer.run.progress.decays == 3
-    assert "the learning rate is now 0.001" in capsys.readouterr().out
-    rate_of_last_step = 0.01 * 0.1**2  # the validation after it decays the rate once more
-    np.testing.assert_allclose(trainer.run.step.optimizer.learning_rate, rate_of_last_step, rtol=1e-5)
-    resumed = Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
-    assert resumed.run.progress.decays == 3
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"schedule": "plateau", "batch_type": "tokens", "batch_size": 60, "accumulate": 2},
-        {"precision": "mixed_float16"},
-    ],
-)
-def test_a_stopped_run_with_options_equals_an_uninterrupted_one(options, tiny_config, tmp_path, monkeypatch):
-    monkeypatch.setattr("memattn.training.step._RAISE_AFTER", 2)  # so that the scale of float16's loss changes
-    shorter = {"training.max_steps": 4, "training.validate_every": 2, "training.checkpoint_every": 3}
-    training = {f"training.{key}": value for key, value in options.items()}
-    config = tiny_config({"data.num_buckets": 2, **shorter, **training})
-    assert train(config, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
-    call = TrainingStep.__call__
-
-    def stop_after_step(self, *arguments):
-        trainers[-1].stopping.received = signal.SIGTERM
-        return call(self, *arguments)
-
-    monkeypatch.setattr(TrainingStep, "__call__", stop_after_step)
-    trainers = []
-    while not trainers or not trainers[-1].run.progress.finished:
-        trainers.append(Trainer(config, str(tmp_path / "interrupted"), NO_STRATEGY))
-        trainers[-1].train()
-        assert len(trainers) < 10
-    assert len(trainers) >= 4
-    assert_same_run(tmp_path / "uninterrupted", tmp_path / "interrupted")
-
-
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("attention", "precision", "dtype"),
     [("memory", "mixed_bfloat16", "bfloat16"), ("bahdanau", "mixed_float16", "float16")],
@@ -213,18 +150,10 @@ def test_mixed_precision_computes_in_16_bits_and_keeps_weights_in_32(
     memory, _ = trained.model.encode(tf.constant([[4, EOS]]))
     assert memory["values"].dtype == dtype
     assert evaluate(tmp_path / "run")["dtype"] == precision
-
-
-@pytest.mark.long
-def test_a_model_trained_in_float32_decodes_in_16_bits(tiny_config, tmp_path):
-    assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 0
-    in_32_bits = load([str(tmp_path / "run")], [], None).model
-    in_16_bits = load([str(tmp_path / "run")], ["decoding.precision=mixed_float16"], None).model
-    assert (in_32_bits.compute_dtype, in_16_bits.compute_dtype) == ("float32", "float16")
-    for expected, weight in zip(in_32_bits.weights, in_16_bits.weights, strict=True):
-        np.testing.assert_array_equal(expected, weight)
-    assert evaluate(tmp_path / "run")["dtype"] == "float32"
-    assert evaluate(tmp_path / "run", "decoding.precision=mixed_float16")["dtype"] == "mixed_float16"
+    in_32_bits = load([str(tmp_path / "run")], ["decoding.precision=float32"], None).model
+    for weight, expected in zip(in_32_bits.weights, trained.model.weights, strict=True):
+        np.testing.assert_array_equal(weight, expected)
+    assert evaluate(tmp_path / "run", "decoding.precision=float32")["dtype"] == "float32"
 
 
 def test_logits_in_mixed_precision_are_close_to_those_in_float32(tiny_config):
@@ -268,56 +197,38 @@ def test_a_metric_of_trees_is_refused_before_training_on_other_targets(tiny_conf
         Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
 
 
-def test_float16_skips_updates_that_overflow():
+def test_an_overflow_in_float16_skips_the_update_and_halves_the_scale_but_not_below_1():
     tf.keras.mixed_precision.set_global_policy("mixed_float16")
     model = make_model("memory", {"num_slots": 2})
     step = TrainingStep(model, TrainingConfig(batch_size=4, jit_compile=False, precision="mixed_float16"), NO_STRATEGY)
-    step.state[0].assign(2.0**40)
-    before = arrays(model)
-    result = step([(BATCH, BATCH)], 0, 0.1).numpy()
-    assert np.isfinite(result).all()
+    before, weight = arrays(model), model.trainable_variables[0]
+
+    def update_at(scale, steps):
+        """Updates with a scale of the loss that has been kept for some steps; returns the result."""
+        step.state[0].assign(scale)
+        step.state[1].assign(steps)
+        return step([(BATCH, BATCH)], 0, 0.1).numpy()
+
+    assert np.isfinite(update_at(2.0**40, 0)).all()
     assert all((old == new).all() for old, new in zip(before, arrays(model), strict=True))
-    assert step.optimizer.iterations == 0
-    assert step.state[0] == 2.0**39
-    step.state[0].assign(2.0**10)
-    step([(BATCH, BATCH)], 1, 0.1)
+    assert (step.optimizer.iterations, step.state[0]) == (0, 2.0**39)
+    weight.assign(np.full_like(before[0], np.nan))
+    update_at(2.0, 0)
+    assert step.state[0] == 1.0
+    assert not np.isfinite(update_at(1.0, 0)).all()  # no loss scale helps against a weight of NaN
+    assert step.state[0] == 1.0
+    weight.assign(before[0])
+    update_at(2.0**10, 0)
     assert any((old != new).any() for old, new in zip(before, arrays(model), strict=True))
     assert (step.state[0], step.state[1]) == (2.0**10, 1)
-    step.state[1].assign(10**6)
-    step([(BATCH, BATCH)], 2, 0.1)
+    update_at(2.0**10, 10**6)
     assert (step.state[0], step.state[1]) == (2.0**11, 0)
-
-
-def test_the_loss_scale_of_float16_stays_at_least_1():
-    tf.keras.mixed_precision.set_global_policy("mixed_float16")
-    model = make_model("memory", {"num_slots": 2})
-    step = TrainingStep(model, TrainingConfig(batch_size=4, jit_compile=False, precision="mixed_float16"), NO_STRATEGY)
-    step.state[0].assign(2.0)
-    weight = model.trainable_variables[0]
-    before = weight.numpy()
-    weight.assign(np.full_like(before, np.nan))
-    results = [step([(BATCH, BATCH)], number, 0.1).numpy() for number in range(3)]
-    assert step.state[0] == 1.0
-    assert not np.isfinite(results[-1]).all()  # no loss scale helps against a weight of NaN
-    weight.assign(before)
-    assert np.isfinite(step([(BATCH, BATCH)], 3, 0.1).numpy()).all()
-
-
-@pytest.mark.long
-def test_float16_trains_on_two_replicas_as_on_one_device():
-    tf.keras.mixed_precision.set_global_policy("mixed_float16")
-    options = {"precision": "mixed_float16", "steps": 3}
-    strategy = replicas(2)
-    _, alone = train_steps([(BATCH, BATCH)], **options)
-    _, on_replicas = train_steps([(BATCH, BATCH)], strategy=strategy, **options)
-    np.testing.assert_allclose(alone, on_replicas, rtol=1e-2)
-    assert alone.gradient_norm > 0
 
 
 def test_averaged_checkpoints_are_the_mean_of_their_weights(tiny_config, tmp_path):
     run_dir = str(tmp_path / "run")
     assert train(tiny_config(), run_dir, NO_STRATEGY) == 0
-    state = tf.train.get_checkpoint_state(os.path.join(run_dir, run_folder.CHECKPOINTS))
+    state = tf.train.get_checkpoint_state(os.path.join(run_dir, CHECKPOINTS))
     weights_by_checkpoint = []
     for path in state.all_model_checkpoint_paths:
         trained = load([run_dir], [], None)
@@ -343,63 +254,6 @@ def test_pairs_longer_than_the_limits_are_left_out_of_training(tiny_config, tmp_
     output = capsys.readouterr().out
     assert f"{short} training pairs" in output
     assert f"{60 - short} pairs are left out: longer than data.max_source_length" in output
-
-
-def test_the_clock_of_checkpoints_restarts_with_each(monkeypatch):
-    now = 0.0
-    monkeypatch.setattr("memattn.training.stopping.time", SimpleNamespace(monotonic=lambda: now))
-    stopping, due = Stopping(NO_STRATEGY, checkpoint_minutes=1.0), []
-    for step in range(6):
-        now += 40.0
-        due.append(bool(stopping.agree(step)))
-        if due[-1]:
-            stopping.saved()
-    assert due == [False, True] * 3
-
-
-def test_a_second_ctrl_c_ends_training_at_once():
-    for first in (signal.SIGINT, signal.SIGTERM):
-        stopping = Stopping(NO_STRATEGY, 1.0)
-        stopping.on_signal(first, None)
-        stopping.on_signal(signal.SIGTERM, None)  # schedulers repeat it
-        with pytest.raises(KeyboardInterrupt):
-            stopping.on_signal(signal.SIGINT, None)
-
-
-def test_a_checkpoint_is_written_once_checkpoint_minutes_have_passed(tiny_config, tmp_path):
-    config = tiny_config({"training.checkpoint_every": 1000, "training.checkpoint_minutes": 1e-6})
-    run_dir = str(tmp_path / "run")
-    assert train(config, run_dir, NO_STRATEGY) == 0
-    state = tf.train.get_checkpoint_state(os.path.join(run_dir, run_folder.CHECKPOINTS))
-    assert [path.rpartition("-")[2] for path in state.all_model_checkpoint_paths] == ["4", "5", "6"]
-
-
-def test_a_run_stopped_in_every_validation_equals_an_uninterrupted_one(tiny_config, tmp_path, monkeypatch, capsys):
-    """A signal between two batches of a validation stops it there; the resumed run validates first."""
-    config = tiny_config({"training.validate_every": 2})
-    assert train(config, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
-    capsys.readouterr()
-    search, trainers, searches = Searcher.__call__, [], 0
-
-    def terminate_then_search(self, *arguments):
-        nonlocal searches
-        searches += 1
-        if searches in (1, 4, 7):  # first of two batches; the resumed run searches both
-            os.kill(os.getpid(), signal.SIGTERM)
-            while not trainers[-1].stopping.received:
-                time.sleep(0.001)
-        return search(self, *arguments)
-
-    monkeypatch.setattr("memattn.search.searcher.BATCHES_AT_ONCE", 1)
-    monkeypatch.setattr(Searcher, "__call__", terminate_then_search)
-    statuses = []
-    while not statuses or statuses[-1]:
-        trainers.append(Trainer(config, str(tmp_path / "interrupted"), NO_STRATEGY))
-        statuses.append(trainers[-1].train())
-        assert len(statuses) < 10
-    assert statuses == [128 + signal.SIGTERM] * 3 + [0]
-    assert "stopped by SIGTERM at step 2; the same command resumes it" in capsys.readouterr().out
-    assert_same_run(tmp_path / "uninterrupted", tmp_path / "interrupted")
 
 
 def test_each_accumulated_batch_and_each_step_draws_its_own_dropout():

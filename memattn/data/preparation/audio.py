@@ -25,7 +25,7 @@ _UNKNOWN = 2**63 - 1  # number of samples, in libsndfile, of a stream whose head
 _STREAMED = 0x7F00_0000  # bytes; headers of streamed files state more, since their writers did not know the size
 # What libsndfile logs of a WAV, AIFF or AU file: bytes of samples that its header states, and that are there.
 _SIZES = re.compile(r"^ *(?:data|SSND|Data Size) *: (\d+) \(should be (\d+)\)", re.MULTILINE)
-_CANCELLED = 0.01  # share of the channels' energy; averages of unrelated channels have more
+_CANCELLED = 0.01  # fraction of the channels' energy; averages of unrelated channels have more
 _LEAST_ENERGY = 1e-8  # about the energy of rounding to 16 bits
 
 

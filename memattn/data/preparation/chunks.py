@@ -1,64 +1,84 @@
-"""Reads the two files of a split in chunks of lines, and checks that they have the same number of lines."""
+"""Reads parallel text in chunks of lines, and lets several processes work on the chunks."""
 
+import collections
+import concurrent.futures
+import contextlib
+import functools
 import itertools
-from collections.abc import Iterator
-from typing import NamedTuple
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, NamedTuple
 
-from memattn import reading
-from memattn.data.preparation.workers import Workers
+from memattn import processes, reading
 from memattn.data.text_files import decode_lines
 from memattn.errors import DataError
 
 CHUNK = 5_000  # pairs
 
+Map = Callable[[Callable[[Any], Any], Iterable], Iterator]
+
 
 class Chunk(NamedTuple):
-    """Consecutive lines of a source and a target file.
-
-    Attributes:
-      first: number of the first line, from 1.
-      paths: the source and the target file.
-      lines: bytes of the lines of each file, with their ends.
-    """
+    """Consecutive lines of a source and a target file; `first` is the number of the first, from 1."""
 
     first: int
-    paths: tuple[str, str]
-    lines: tuple[bytes, bytes]
-
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yields pairs of lines without their ends. Raises DataError."""
-        source, target = (
-            decode_lines(lines, path, self.first) for lines, path in zip(self.lines, self.paths, strict=True)
-        )
-        return zip(source, target, strict=True)
+    source: list[str]
+    target: list[str]
 
 
-def read_chunks(source: str, target: str, skip: int = 0) -> Iterator[Chunk]:
-    """Yields both files in chunks of CHUNK lines, without the first `skip` lines."""
-    source_lines, target_lines = (itertools.islice(reading.lines(path), skip, None) for path in (source, target))
-    for first in itertools.count(skip + 1, CHUNK):
-        lines = b"".join(itertools.islice(source_lines, CHUNK)), b"".join(itertools.islice(target_lines, CHUNK))
-        if not any(lines):
-            return
-        yield Chunk(first, (source, target), lines)
-
-
-def count_pairs(pool: Workers, source: str, target: str) -> int:
-    """Returns the number of lines of each file. Raises DataError if the two numbers differ, or are 0."""
-    counts = list(pool.map(count_lines, (source, target)))
-    if counts[0] != counts[1]:
-        raise DataError(
-            f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}: a line of one must be the "
-            "translation of the same line of the other"
-        )
-    if not counts[0]:
-        raise DataError(f"{source}: empty; a split needs at least one line")
-    return counts[0]
+def read_chunks(source: str, target: str) -> Iterator[Chunk]:
+    """Yields two files with equal numbers of lines in chunks. Raises DataError, OSError."""
+    for number, lines in enumerate(zip(_blocks(source), _blocks(target), strict=True)):
+        yield Chunk(1 + number * CHUNK, *lines)
 
 
 def count_lines(path: str) -> int:
     """Returns the number of lines of a file. Raises DataError if it is not UTF-8 or a broken archive, OSError."""
-    number = 0
-    for number, line in enumerate(reading.lines(path), 1):
-        decode_lines(line, path, number)
-    return number
+    return sum(map(len, _blocks(path)))
+
+
+def _blocks(path: str) -> Iterator[list[str]]:
+    """Yields the lines of a file, plain or .gz, CHUNK at a time."""
+    lines = reading.lines(path)
+    for first in itertools.count(1, CHUNK):
+        block = b"".join(itertools.islice(lines, CHUNK))
+        if not block:
+            return
+        yield decode_lines(block, path, first)
+
+
+@contextlib.contextmanager
+def ordered_map(workers: int) -> Iterator[Map]:
+    """Yields a `map` that calls its function in several processes; with 1, in this process.
+
+    Raises what the function raises; DataError if a process was killed.
+    """
+    if workers == 1:
+        yield map
+        return
+    context = multiprocessing.get_context("spawn")
+    try:
+        with ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(os.getpid(),)) as pool:
+            yield functools.partial(map_in_order, pool, 2 * workers)
+    except concurrent.futures.process.BrokenProcessPool as error:
+        raise DataError("a worker process was killed (out of memory?); give fewer --workers") from error
+
+
+def map_in_order(pool: concurrent.futures.Executor, ahead: int, work: Callable, items: Iterable) -> Iterator:
+    """Yields `work(item)` for each item, in order. At most `ahead` items are in work when one is yielded."""
+    pending: collections.deque[concurrent.futures.Future] = collections.deque()
+    for item in items:
+        pending.append(pool.submit(work, item))
+        if len(pending) > ahead:
+            yield pending.popleft().result()
+    while pending:
+        yield pending.popleft().result()
+
+
+def _start_worker(parent: int) -> None:
+    """Lets a worker ignore Ctrl-C, which is the parent's to handle, and end with the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    processes.end_with(parent)

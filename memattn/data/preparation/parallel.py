@@ -1,28 +1,39 @@
 """Prepares a folder with a parallel corpus: checks, byte-pair encoding, one vocabulary, ids."""
 
+import contextlib
 import dataclasses
 import functools
 import os
+import warnings
+from collections import Counter
+from collections.abc import Mapping
+from typing import cast
 
+import numpy as np
 from tqdm import tqdm
 
-from memattn import files, reading
+from memattn import files
+from memattn.data import bpe
 from memattn.data import tokenizer as tokenizers
-from memattn.data.corpus import VOCABULARY, read_vocabulary
-from memattn.data.preparation import encoding, learning, segmenting
-from memattn.data.preparation.chunks import count_pairs
-from memattn.data.preparation.folder import Counts, copy_files, describe_files, make
-from memattn.data.preparation.workers import Workers
+from memattn.data.corpus import SIDES, VOCABULARY, SentencesWriter, read_references, read_vocabulary
+from memattn.data.preparation.chunks import CHUNK, Chunk, Map, count_lines, ordered_map, read_chunks
+from memattn.data.preparation.folder import Counts, copy_files, make, write_lines
+from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
-from memattn.errors import ConfigError
+from memattn.data.vocabulary import Vocabulary, split_words
+from memattn.errors import ConfigError, DataError
 
-Splits = dict[str, tuple[str, str]]  # source and target file by the name of the split
+Paths = tuple[str, str]  # source and target file
+Splits = dict[str, Paths]  # by the name of the split
 
-_COUNTS = ("read", "pairs", "dropped_empty", "dropped_too_long", "source_tokens", "target_tokens")
-_MANIFEST_TYPES: reading.Types = {
-    **dict.fromkeys(("settings", "sources", "files"), dict),
-    **{("counts", "train", name): int for name in _COUNTS},
-}
+# Default number of BPE units, by the least number of training pairs that it is for. The results on Multi30k (29,000
+# pairs) are with 4,000, those of the paper on WMT'17 (0.2 to 52 million) with 16,000. Gowda & May (2020) have the best
+# results with 4,000 to 16,000 for 0.5 million pairs, and with 8,000 for one million.
+_DEFAULT_UNITS = {0: 4_000, 100_000: 8_000, 1_000_000: 16_000}
+
+# Made once per process.
+_tokenizer = functools.lru_cache(1)(SubwordTokenizer)
+_vocabulary = functools.lru_cache(1)(Vocabulary.parse)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,13 +57,18 @@ class Settings:
     seed: int | None = 1
 
 
+def default_units(pairs: int) -> int:
+    """Returns a number of BPE units that suits a number of training pairs."""
+    return max(units for least, units in _DEFAULT_UNITS.items() if pairs >= least)
+
+
 def prepare(
     splits: Splits,
     settings: Settings,
     folder: str,
     workers: int,
     shared: str | None = None,
-    release: dict[str, str | int] | None = None,
+    release: Mapping[str, str | int] | None = None,
 ) -> dict:
     """Prepares splits in a folder: `train` as arrays of ids, the other splits as text. Returns the manifest.
 
@@ -72,73 +88,163 @@ def prepare(
       DataError: The text cannot be used.
       OSError: A file cannot be read or written.
     """
+    shared_files = _shared_files(shared, settings.text) if shared else []
+    sources = {**splits, "vocabulary_of": shared_files} if shared else splits
 
     def write(unfinished: str) -> Counts:
-        if shared:
-            copy_files(_shared_files(shared, settings), unfinished)
-        return _write_files(splits, settings, unfinished, workers)
+        copy_files(shared_files, unfinished)
+        with ordered_map(workers) as mapped:
+            return _write_files(mapped, splits, settings, unfinished)
 
-    describe = functools.partial(_describe_inputs, splits, settings, shared)
-    return make(folder, describe, write, release=release, types=_MANIFEST_TYPES, work_files={encoding.JOURNAL})
-
-
-def _describe_inputs(splits: Splits, settings: Settings, shared: str | None) -> dict:
-    """Returns what the manifest says about settings and source files. Raises ConfigError, DataError, OSError."""
-    sources = {split: describe_files(paths) for split, paths in splits.items()}
-    if shared:
-        if not os.path.exists(os.path.join(shared, VOCABULARY)):
-            raise ConfigError(f"--vocabulary_of {shared}: neither a run folder nor a prepared corpus")
-        tokenizer = tokenizers.read(shared)
-        if not isinstance(tokenizer, SubwordTokenizer):
-            raise ConfigError(f"--vocabulary_of {shared}: its corpus came as tokens, without a BPE")
-        if tokenizer.settings != settings.text:
-            shared_text, text = (" ".join(dataclasses.astuple(form)) for form in (tokenizer.settings, settings.text))
-            raise ConfigError(f"--vocabulary_of {shared}: its text is {shared_text}, not {text}")
-        sources["vocabulary_of"] = describe_files(_shared_files(shared, settings))
-    return {"settings": dataclasses.asdict(settings), "sources": sources}
+    return make(folder, dataclasses.asdict(settings), sources, write, release)
 
 
-def _shared_files(shared: str, settings: Settings) -> list[str]:
-    """Returns the paths of the units and the vocabulary of another corpus."""
-    return [os.path.join(shared, name) for name in (tokenizers.UNITS[settings.text.units].file, VOCABULARY)]
+def _shared_files(shared: str, text: TextSettings) -> list[str]:
+    """Returns the paths of the units and the vocabulary of another corpus. Raises ConfigError, DataError."""
+    tokenizer = tokenizers.read(shared)
+    if not isinstance(tokenizer, SubwordTokenizer):
+        raise ConfigError(f"--vocabulary_of {shared}: neither a prepared corpus with a BPE nor a run folder of one")
+    if tokenizer.settings != text:
+        theirs, ours = (" ".join(dataclasses.astuple(settings)) for settings in (tokenizer.settings, text))
+        raise ConfigError(f"--vocabulary_of {shared}: its text is {theirs}, not {ours}")
+    return [os.path.join(shared, name) for name in (tokenizers.UNITS[text.units].file, VOCABULARY)]
 
 
-def _write_files(splits: Splits, settings: Settings, unfinished: str, workers: int) -> Counts:
+def _write_files(mapped: Map, splits: Splits, settings: Settings, folder: str) -> Counts:
     """Writes all files but the manifest; returns its counts by split."""
-    with Workers(workers) as pool:
-        checked = tqdm(splits.items(), desc="checking lines", unit=" splits", disable=None)
-        pairs = {split: count_pairs(pool, *paths) for split, paths in checked}
-        tokenizer = _tokenizer(pool, splits["train"], pairs["train"], settings, unfinished)
-        vocabulary = read_vocabulary(os.path.join(unfinished, VOCABULARY))
-        for name, content in tokenizer.files().items():
-            files.write(os.path.join(unfinished, name), content)
-        counts = {split: {"pairs": number} for split, number in pairs.items()}
-        counts["train"] = encoding.write_encoded(
-            pool, splits["train"], pairs["train"], tokenizer, vocabulary, settings.max_length, unfinished
-        )
-        for split, paths in splits.items():
-            if split != "train":
-                segmenting.write_segmented(pool, split, paths, tokenizer, unfinished)
+    counts: Counts = {split: {"pairs": number} for split, number in _count_pairs(mapped, splits).items()}
+    pairs = counts["train"]["pairs"]
+    if settings.bpe_units is None:  # the folder has the files of another corpus
+        tokenizer = tokenizers.read_units(folder, settings.text)
+    else:
+        words = _count_words(mapped, splits["train"], pairs, settings)
+        tokenizer, units = tokenizers.learn(words, settings.text, settings.bpe_units)
+        files.write(os.path.join(folder, VOCABULARY), str(Vocabulary(units)))
+    for name, content in tokenizer.files().items():
+        files.write(os.path.join(folder, name), content)
+    counts["train"] = _write_train(mapped, splits["train"], pairs, tokenizer, settings.max_length, folder)
+    for split, paths in splits.items():
+        if split != "train":
+            work = functools.partial(segment, tokenizer.settings, tokenizer.codes)
+            lines = [line for chunk in mapped(work, read_chunks(*paths)) for line in chunk]
+            for name, column in zip((*SIDES, "reference"), zip(*lines, strict=True), strict=True):
+                write_lines(os.path.join(folder, f"{split}.{name}"), column)
     if "valid" in splits:
-        segmenting.warn_of_problems(splits["valid"][1], tokenizer, unfinished)
+        _warn_of_problems(splits["valid"][1], tokenizer, folder)
     return counts
 
 
-def _tokenizer(
-    pool: Workers, paths: tuple[str, str], pairs: int, settings: Settings, unfinished: str
-) -> SubwordTokenizer:
-    """Returns the tokenizer, whose merges are learned if the folder has none."""
-    if not os.path.exists(os.path.join(unfinished, VOCABULARY)):
-        if settings.bpe_units is None or settings.bpe_sample is None or settings.seed is None:
-            raise ConfigError("bpe_units, bpe_sample, seed: needed where no other corpus gives the BPE")
-        learning.learn(
-            pool,
-            paths,
-            pairs,
-            settings.text,
-            units=settings.bpe_units,
-            sample=settings.bpe_sample,
-            seed=settings.seed,
-            folder=unfinished,
+def _count_pairs(mapped: Map, splits: Splits) -> dict[str, int]:
+    """Returns the number of pairs of each split. Raises DataError if its files differ in this or are empty, OSError."""
+    paths = [path for pair in splits.values() for path in pair]
+    numbers = tqdm(mapped(count_lines, paths), "checking lines", len(paths), unit=" files", disable=None)
+    lines = dict(zip(paths, numbers, strict=True))
+    for source, target in splits.values():
+        if lines[source] != lines[target]:
+            raise DataError(
+                f"{source} has {lines[source]:,} lines and {target} has {lines[target]:,}: a line of one must be the "
+                "translation of the same line of the other"
+            )
+        if not lines[source]:
+            raise DataError(f"{source}: empty; a split needs at least one line")
+    return {split: lines[source] for split, (source, _) in splits.items()}
+
+
+def _count_words(mapped: Map, paths: Paths, pairs: int, settings: Settings) -> Counter[str]:
+    """Counts the words, escaped for byte-pair encoding, of about `settings.bpe_sample` pairs."""
+    fraction = min(1.0, cast(int, settings.bpe_sample) / pairs)
+    work = functools.partial(count_words, settings.text, fraction, cast(int, settings.seed))
+    words: Counter[str] = Counter()
+    with tqdm(total=pairs, desc="counting words", unit=" pairs", unit_scale=True, disable=None) as progress:
+        for counts in mapped(work, read_chunks(*paths)):
+            words.update(counts)
+            progress.update(CHUNK)
+    return words
+
+
+def count_words(text: TextSettings, fraction: float, seed: int, chunk: Chunk) -> Counter[str]:
+    """Counts the escaped words of a random fraction of a chunk's pairs."""
+    splitters = [tokenizers.word_tokenizer(text.form, code) for code in (text.source_language, text.target_language)]
+    random = np.random.RandomState([seed, chunk.first])  # noqa: NPY002 (the same in every version of NumPy)
+    words: Counter[str] = Counter()
+    for pair in zip(chunk.source, chunk.target, strict=True):
+        if fraction == 1 or random.random_sample() < fraction:
+            for split, line in zip(splitters, pair, strict=True):
+                words.update(word for word in bpe.escape(split(line)).split(" ") if word)
+    return words
+
+
+def _write_train(
+    mapped: Map, paths: Paths, pairs: int, tokenizer: SubwordTokenizer, max_length: int, folder: str
+) -> dict[str, int]:
+    """Writes the arrays of the training split, and returns the counts of the manifest.
+
+    Raises DataError if no pair is left, OSError.
+    """
+    vocabulary = read_vocabulary(os.path.join(folder, VOCABULARY))
+    work = functools.partial(encode, tokenizer.settings, tokenizer.codes, str(vocabulary), max_length)
+    counts = Counter(read=0, pairs=0, dropped_empty=0, dropped_too_long=0)
+    with (
+        contextlib.ExitStack() as stack,
+        tqdm(total=pairs, desc="encoding", unit=" pairs", unit_scale=True, disable=None) as progress,
+    ):
+        writers = [stack.enter_context(SentencesWriter(folder, "train", side, len(vocabulary))) for side in SIDES]
+        for chunk_counts, *sides in mapped(work, read_chunks(*paths)):
+            for writer, sentences in zip(writers, sides, strict=True):
+                writer.append(sentences)
+            counts.update(chunk_counts)
+            progress.update(chunk_counts["read"])
+    if not counts["pairs"]:
+        empty, too_long = counts["dropped_empty"], counts["dropped_too_long"]
+        raise DataError(f"{paths[0]}: no pair is left: {empty:,} are empty, {too_long:,} long")
+    for side, writer in zip(SIDES, writers, strict=True):
+        counts.update({f"{side}_tokens": writer.tokens, f"longest_{side}": writer.longest})
+    return dict(counts)
+
+
+def encode(
+    text: TextSettings, codes: str, vocabulary: str, max_length: int, chunk: Chunk
+) -> tuple[dict[str, int], Sentences, Sentences]:
+    """Turns the pairs of a chunk into ids; drops pairs with an empty side, or one of more than `max_length` units.
+
+    Returns counts of pairs, the sources, and the targets.
+    """
+    tokenizer, ids = _tokenizer(text, codes), _vocabulary(vocabulary)
+    sources, targets, empty, too_long = [], [], 0, 0
+    for source_line, target_line in zip(chunk.source, chunk.target, strict=True):
+        source, target = tokenizer.encode(source_line, "source"), tokenizer.encode(target_line, "target")
+        if not (source and target and source_line.strip() and target_line.strip()):
+            empty += 1
+        elif max(len(source), len(target)) > max_length:
+            too_long += 1
+        else:
+            sources.append(ids.encode(source))
+            targets.append(ids.encode(target))
+    read = len(chunk.source)
+    counts = {"read": read, "pairs": len(sources), "dropped_empty": empty, "dropped_too_long": too_long}
+    return counts, Sentences.from_ids(sources), Sentences.from_ids(targets)
+
+
+def segment(text: TextSettings, codes: str, chunk: Chunk) -> list[tuple[str, str, str]]:
+    """Turns the pairs of a chunk into lines of source tokens, target tokens, and targets as people write them."""
+    tokenizer = _tokenizer(text, codes)
+    return [
+        (
+            " ".join(tokenizer.encode(source, "source")),
+            " ".join(tokenizer.encode(target, "target")),
+            tokenizer.reference(target),
         )
-    return tokenizers.read_units(unfinished, settings.text)
+        for source, target in zip(chunk.source, chunk.target, strict=True)
+    ]
+
+
+def _warn_of_problems(path: str, tokenizer: SubwordTokenizer, folder: str) -> None:
+    """Warns if tokenization changes blanks in the validation targets (`path`), or if BLEU says nothing about them."""
+    tokens, references = read_references(folder, "valid")
+    words = [tokenizer.decode(split_words(line)) for line in tokens]
+    for problem in (
+        tokenizers.blank_problem(tokenizer.settings, references),
+        tokenizers.bleu_problem(tokenizer, words),
+    ):
+        if problem:
+            warnings.warn(f"{path}: {problem}", stacklevel=2)

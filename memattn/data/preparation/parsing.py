@@ -7,7 +7,7 @@ from collections import Counter
 from memattn import files
 from memattn.data import trees
 from memattn.data.corpus import SIDES, VOCABULARY
-from memattn.data.preparation.folder import Counts, describe_files, make
+from memattn.data.preparation.folder import Counts, make, write_lines
 from memattn.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from memattn.errors import ConfigError
 
@@ -31,17 +31,17 @@ def prepare(splits: dict[str, list[str]], min_count: int, folder: str) -> dict:
     paths = {split: [path for name in names for path in _matching(name)] for split, names in splits.items()}
     parses = {split: [parse for path in paths[split] for parse in trees.read(path)] for split in splits}
 
-    def describe() -> dict:
-        sources = {split: describe_files(paths[split]) for split in splits}
-        return {"settings": {"min_count": min_count}, "sources": sources}
-
     def write(unfinished: str) -> Counts:
         files.write(os.path.join(unfinished, VOCABULARY), str(_vocabulary(parses["train"], min_count)))
-        return {split: _write_split(os.path.join(unfinished, split), parses[split]) for split in splits}
+        counts = {}
+        for split in splits:
+            counts[split] = {"pairs": len(parses[split])}
+            for side, sentences in zip(SIDES, zip(*parses[split], strict=True), strict=True):
+                write_lines(os.path.join(unfinished, f"{split}.{side}"), map(" ".join, sentences))
+                counts[split][f"{side}_tokens"] = sum(map(len, sentences))
+        return counts
 
-    names = "pairs", *(f"{side}_tokens" for side in SIDES)
-    types = {("counts", "train", name): int for name in names}
-    return make(folder, describe, write, types=types | {"files": dict})
+    return make(folder, {"min_count": min_count}, paths, write)
 
 
 def _matching(name: str) -> list[str]:
@@ -49,15 +49,6 @@ def _matching(name: str) -> list[str]:
     if paths := [name] if os.path.exists(name) else sorted(glob.glob(name, recursive=True)):
         return paths
     raise ConfigError(f"{name}: no such file")
-
-
-def _write_split(prefix: str, parses: list[trees.Parse]) -> dict[str, int]:
-    """Writes PREFIX.source and PREFIX.target; returns the counts of the manifest."""
-    counts = {"pairs": len(parses)}
-    for side, sentences in zip(SIDES, zip(*parses, strict=True), strict=True):
-        files.write(f"{prefix}.{side}", "".join(f"{' '.join(tokens)}\n" for tokens in sentences))
-        counts[f"{side}_tokens"] = sum(map(len, sentences))
-    return counts
 
 
 def _vocabulary(parses: list[trees.Parse], min_count: int) -> Vocabulary:

@@ -1,13 +1,13 @@
 """The Neural GPU, the Markovian Neural GPU and the Extended Neural GPU (Kaiser & Bengio, 2016)."""
 
+import dataclasses
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import tensorflow as tf
 
-from memattn.attention.configured import python_values
 from memattn.attention.ops import cast
 from memattn.attention.step_loop import run_loop
 from memattn.data.lexicon import Selection
@@ -17,8 +17,27 @@ from memattn.models.interface import Alternative, MemoryRatio
 from memattn.models.neural_gpu.cells import CELLS
 from memattn.models.neural_gpu.steps import next_memory, run_cells, run_steps
 from memattn.models.tokens import OutputWeights, output_weights, shift_right
+from memattn.options import OneOf, Options, PositiveInt, Rate, split
 
 _DECODER_SEEDS, _SOURCE_SEED = 2**16, 2**17  # numbers for `fold_in`, above those of the encoder's steps
+
+
+@dataclasses.dataclass(frozen=True)
+class NeuralGPUConfig(Options):
+    """Active memory: a Neural GPU (docs/results/neural_gpu.md)."""
+
+    has_memory_length: ClassVar[bool] = True
+
+    # neural_gpu: computes all outputs at once; markovian: each output depends on the one before; extended: a decoder
+    # of cells with an output tape
+    kind: Literal["neural_gpu", "markovian", "extended"] = "neural_gpu"
+    # cgru: the convolutional GRU of Kaiser & Bengio (2016); residual: their residual cell; dngpu: the diagonal cell of
+    # Freivalds & Liepins (2017)
+    cell: Annotated[str, OneOf(CELLS)] = "cgru"
+    width: PositiveInt = 4  # w, columns of the memory
+    layers: PositiveInt = 2  # cells that update the memory one after the other at each step
+    units: PositiveInt = 256  # m, feature maps of the memory
+    dropout: Rate = 0.2  # dropout rate in the cells
 
 
 class Encoded(NamedTuple):
@@ -61,14 +80,10 @@ class NeuralGPU(tf.keras.Model):
     This is a `memattn.models.interface.Model` without alignments.
 
     Args:
+      config: the options of the model. A class is one of the kinds, whatever `config.kind` is.
       vocabulary_size: V, shared by source and target, the special ids of `memattn.data.vocabulary` included.
       max_source_length: the longest source of the training set, with its end of sentence.
-      layers: number of cells, which change the memory one after the other in each step.
-      units: m.
-      width: w.
-      cell: "cgru", "residual" or "dngpu", see `memattn.models.neural_gpu.cells`.
-      dropout: rate in the cells.
-      memory_intercept, memory_slope: line that predicts n from a source's length (`TrainingBatches.memory_line`); None
+      memory_intercept, memory_slope: regression of n on a source's length (`TrainingBatches.length_regression`); None
         if it is not known.
     """
 
@@ -78,45 +93,31 @@ class NeuralGPU(tf.keras.Model):
 
     def __init__(
         self,
+        config: NeuralGPUConfig,
         *,
         vocabulary_size: int,
         max_source_length: int,
-        layers: int,
-        units: int,
-        width: int,
-        cell: str,
-        dropout: float,
         memory_intercept: float | None = None,
         memory_slope: float | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self._arguments = python_values(
-            {
-                "vocabulary_size": vocabulary_size,
-                "max_source_length": max_source_length,
-                "layers": layers,
-                "units": units,
-                "width": width,
-                "cell": cell,
-                "dropout": dropout,
-            }
-        )
-        vocabulary_size, max_source_length, layers, units, width, cell, dropout = self._arguments.values()
-        self.vocabulary_size, self.max_source_length = vocabulary_size, max_source_length
-        self.width, self.units = width, units
+        self.config = config
+        self.vocabulary_size, self.max_source_length = int(vocabulary_size), int(max_source_length)
+        self.width, self.units = config.width, config.units
         self.memory_intercept, self.memory_slope = memory_intercept, memory_slope
         self.source_embedding = self._embedding("source_embedding")
         reads_outputs = self.num_features > 1 or self.has_decoder_cells
         self.target_embedding = self._embedding("target_embedding") if reads_outputs else None
-        common = {"maps": units, "width": width, "dropout": dropout, "dtype": self.dtype_policy}
-        decoder_layers = layers if self.has_decoder_cells else 0
-        self.encoder = [CELLS[cell](name=f"encoder_{i}", **common) for i in range(layers)]
-        self.decoder = [CELLS[cell](name=f"decoder_{i}", reads_tape=True, **common) for i in range(decoder_layers)]
-        self.output_layer = tf.keras.layers.Dense(vocabulary_size, dtype=self.dtype_policy, name="output")
+        cell = CELLS[config.cell]
+        common = {"maps": self.units, "width": self.width, "dropout": config.dropout, "dtype": self.dtype_policy}
+        decoder_layers = config.layers if self.has_decoder_cells else 0
+        self.encoder = [cell(name=f"encoder_{i}", **common) for i in range(config.layers)]
+        self.decoder = [cell(name=f"decoder_{i}", reads_tape=True, **common) for i in range(decoder_layers)]
+        self.output_layer = tf.keras.layers.Dense(self.vocabulary_size, dtype=self.dtype_policy, name="output")
         for layer in [*self.encoder, *self.decoder]:
-            layer.build((None, None, width, units))
-        self.output_layer.build((None, None, self.num_features * units))
+            layer.build((None, None, self.width, self.units))
+        self.output_layer.build((None, None, self.num_features * self.units))
         self.built = True
 
     def _embedding(self, name: str) -> tf.keras.layers.Embedding:
@@ -257,8 +258,15 @@ class NeuralGPU(tf.keras.Model):
         return output_weights(self.output_layer.kernel, self.output_layer.bias, self.compute_dtype, selected)
 
     def get_config(self):
-        line = {"memory_intercept": self.memory_intercept, "memory_slope": self.memory_slope}
-        return {**self._arguments, **line, "name": self.name, "dtype": self.dtype_policy.name}
+        """Returns the options of the model and the other arguments, all in one mapping."""
+        arguments = ("vocabulary_size", "max_source_length", "memory_intercept", "memory_slope", "name")
+        others = {name: getattr(self, name) for name in arguments}
+        return {**vars(self.config), **others, "dtype": self.dtype_policy.name}
+
+    @classmethod
+    def from_config(cls, config):
+        options, arguments = split(NeuralGPUConfig, config)
+        return cls(options, **arguments)
 
 
 @tf.keras.utils.register_keras_serializable("memattn")

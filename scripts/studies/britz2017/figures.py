@@ -6,14 +6,13 @@ from typing import cast
 from memattn.attention.memory import position_encodings
 from memattn.config import Config, TrainingConfig
 from memattn.data import corpus
-from memattn.evaluation import plots, styles
-from memattn.evaluation.alignment import Alignment, align
+from memattn.evaluation import plots as evaluation_plots
+from memattn.evaluation import styles
 from memattn.models.interface import AligningModel
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher, translation
-from memattn.sweeps.results import Run
-from studies import names
-from studies import plots as study_plots
+from memattn.sweeps.results import SweepRun
+from studies import names, plots
 from studies.output import Output, at_least_one
 from studies.runs import (
     groups,
@@ -29,10 +28,10 @@ from studies.runs import (
 
 def figure_2(output: Output) -> None:
     """Draws the surface of the position encodings."""
-    output.pictures("surface", lambda path: study_plots.surface(path, position_encodings(32, 100)))
+    output.pictures("surface", lambda path: plots.surface(path, position_encodings(32, 100)))
 
 
-def figure_3(output: Output, copy: list[Run], scorings: list[Run]) -> None:
+def figure_3(output: Output, copy: list[SweepRun], scorings: list[SweepRun]) -> None:
     """Draws learning curves of the copy task: (a) models at the greatest length, (b) the four scorings."""
     longest = max(map(task_length, copy))
     models = {
@@ -44,7 +43,7 @@ def figure_3(output: Output, copy: list[Run], scorings: list[Run]) -> None:
     output.learning_curves("b", combinations, f"Figure 3b: copy task, scorings, encoder/decoder, {settings}")
 
 
-def figure_4(output: Output, runs: list[Run]) -> None:
+def figure_4(output: Output, runs: list[SweepRun]) -> None:
     """Draws learning curves of translation: position encodings with sigmoid encoder and softmax decoder scoring."""
     drawn = [
         run for run in runs if not is_memory(run) or (scorings_name(run) == "sigmoid/softmax" and has_encodings(run))
@@ -53,7 +52,7 @@ def figure_4(output: Output, runs: list[Run]) -> None:
     _translation_curves(output, at_least_one(drawn, "to be drawn"), model_name, title)
 
 
-def figure_5(output: Output, runs: list[Run]) -> None:
+def figure_5(output: Output, runs: list[SweepRun]) -> None:
     """Draws learning curves of translation by scorings, without position encodings.
 
     K is the number of slots with which the most scorings succeeded; of several, the greatest.
@@ -66,19 +65,19 @@ def figure_5(output: Output, runs: list[Run]) -> None:
     _translation_curves(output, by_slots[slots], scorings_name, title)
 
 
-def figure_6(output: Output, runs: list[Run]) -> None:
+def figure_6(output: Output, runs: list[SweepRun]) -> None:
     """Draws alignments of copy models for softmax and for sigmoid scorings: single slots, and all together."""
     most = max(map(num_slots, runs))
     draw_alignments(output, [run for run in runs if num_slots(run) == most], "Figure 6", length=None)
 
 
-def figure_7(output: Output, runs: list[Run]) -> None:
+def figure_7(output: Output, runs: list[SweepRun]) -> None:
     """Draws alignments like Figure 6, with K = 4 on a source of 11 tokens."""
     drawn = at_least_one([run for run in runs if num_slots(run) == 4], "with K = 4")
     draw_alignments(output, drawn, "Figure 7", length=11)
 
 
-def figure_8(output: Output, runs: list[Run]) -> None:
+def figure_8(output: Output, runs: list[SweepRun]) -> None:
     """Draws alignments of translation with sigmoid scorings and K = 32."""
     draw_alignments(output, runs, "Figure 8", length=20)
 
@@ -94,7 +93,7 @@ def in_figure_8(config: Config) -> bool:
     )
 
 
-def _translation_curves(output: Output, runs: list[Run], label: Callable[[Run], str], title: str) -> None:
+def _translation_curves(output: Output, runs: list[SweepRun], label: Callable[[SweepRun], str], title: str) -> None:
     """Draws a picture of learning curves, means over seeds, for each pair of languages."""
     for text in dict.fromkeys(map(text_name, runs)):
         runs_of_text = [run for run in runs if text_name(run) == text]
@@ -102,7 +101,7 @@ def _translation_curves(output: Output, runs: list[Run], label: Callable[[Run], 
         output.learning_curves(text, by_label, f"{title}, {text}")
 
 
-def draw_alignments(output: Output, runs: list[Run], title: str, *, length: int | None) -> None:
+def draw_alignments(output: Output, runs: list[SweepRun], title: str, *, length: int | None) -> None:
     """Draws each run's alignment of a validation source: the first of about `length` tokens, or the longest if None."""
     for run in runs:
         trained = load([run.folder], [], None)
@@ -113,11 +112,6 @@ def draw_alignments(output: Output, runs: list[Run], title: str, *, length: int 
         hypotheses = Searcher(trained.model, run.config.decoding, trained.lexicon)(sentences[index][None])
         hypothesis = translation(hypotheses, 0, trained.vocabulary).best
         model = cast(AligningModel, trained.model)
-        aligned = align(model, trained.vocabulary, sentences, index, hypothesis)
+        aligned = evaluation_plots.align(model, trained.vocabulary, sentences, index, hypothesis)
         settings = f"{scorings_name(run)}, K = {num_slots(run)}, BLEU {run.result.scores['bleu']:.1f}"
-        heading = f"{title}: {settings}{output.label}"
-
-        def draw(path: str, aligned: Alignment = aligned, heading: str = heading) -> None:
-            plots.alignments(path, *aligned, title=heading)
-
-        output.pictures(scorings_name(run).replace("/", "-"), draw)
+        output.alignments(scorings_name(run).replace("/", "-"), aligned, f"{title}: {settings}")

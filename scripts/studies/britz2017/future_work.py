@@ -12,30 +12,39 @@ import tensorflow as tf
 from memattn.config import Config, TrainingConfig
 from memattn.data import corpus
 from memattn.data.tasks import MARK
-from memattn.data.vocabulary import Vocabulary
+from memattn.data.vocabulary import PAD, Vocabulary
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import formatting, styles
 from memattn.evaluation.test_set import TestSet, read_split
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs.trained import Trained, load
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies import plots
-from studies.britz2017 import directions
 from studies.lengths import task_of_length
 from studies.mechanisms import NESTED_MEMORY
 from studies.mechanisms.nested_memory import NestedMemoryAttention
 from studies.output import Output
-from studies.runs import ON_PAR, groups, model_name, num_slots, steps_to, task_length, task_name
+from studies.runs import (
+    ON_PAR,
+    count,
+    groups,
+    model_name,
+    num_slots,
+    steps_to,
+    task_length,
+    task_name,
+    test_bleu,
+)
 
-_TOLERANCES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)  # upper bounds on residual shares, among which one is chosen
+_TOLERANCES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)  # upper bounds on residual fractions, among which one is chosen
 _MOST_DIRECTIONS = 64
 LONG_LENGTHS = (200, 1_000, 3_000, 10_000)  # symbols of a long source
 _LONG_SOURCES = 50  # sources of each of these lengths
 
 
-def slots(output: Output, runs: list[Run]) -> None:
+def slots(output: Output, runs: list[SweepRun]) -> None:
     """Compares the slots that a task needs with the slots that the contexts of trained attention predict."""
-    residuals: dict[str, np.ndarray] = {}  # `directions.residuals` by task
+    residuals: dict[str, np.ndarray] = {}  # `residual_variances` by task
     needed: dict[str, int | None] = {}  # the fewest slots on a par with attention, by task
     for task, runs_of_task in groups(runs, task_name).items():
         attention = _bahdanau(runs_of_task)
@@ -57,7 +66,7 @@ def slots(output: Output, runs: list[Run]) -> None:
             {
                 "task": task,
                 "fewest slots": fewest or "none of them",
-                "predicted": directions.slots_for(shares, tolerance),
+                "predicted": slots_for(shares, tolerance),
                 "residual variance (tolerance)": tolerance,
                 "error, factor": f"{_factor(shares, fewest, tolerance):.1f}" if fewest else "",
             }
@@ -67,12 +76,12 @@ def slots(output: Output, runs: list[Run]) -> None:
     output.pictures("residuals", lambda path: plots.residuals(path, residuals, needed, title))
 
 
-def _bahdanau(runs: list[Run]) -> Run | None:
+def _bahdanau(runs: list[SweepRun]) -> SweepRun | None:
     """Returns the first run with Bahdanau attention; None if there is none."""
     return next((run for run in runs if model_name(run) == "bahdanau"), None)
 
 
-def nested_slots(output: Output, runs: list[Run]) -> None:
+def nested_slots(output: Output, runs: list[SweepRun]) -> None:
     """Compares one nested model cut to K slots with models trained with K slots."""
     rows = []
     for task, runs_of_task in groups(runs, task_name).items():
@@ -97,7 +106,7 @@ def nested_slots(output: Output, runs: list[Run]) -> None:
     output.table(rows, "BLEU by K: a model for each, and one with nested slots cut to each")
 
 
-def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
+def teacher(output: Output, teachers: list[SweepRun], taught: list[SweepRun]) -> None:
     """Writes training steps to 95 BLEU of memory attention: alone, with a teacher's encoder, with contexts as well."""
     rows = []
     for (length, from_teacher), runs in groups(taught, task_length, _from_teacher).items():
@@ -108,15 +117,19 @@ def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
             {
                 "L": length,
                 "taken from the teacher": from_teacher,
-                "seeds": len(runs),
+                **count(runs),
                 "with 95 BLEU": len(reached),
                 "training steps, median": f"{median:.0f}" if median < math.inf else "",
                 "min-max": formatting.extent(reached, ".0f") if reached else "",
-                "training steps of the teacher": _steps_of_teacher(runs[0], teachers),
-                "last BLEU, mean": f"{statistics.mean(run.curve()[-1][1] for run in runs):.2f}",
+                **_steps_of_teacher(runs, teachers),
+                **_last_bleu("last BLEU, mean", runs),
             }
         )
     output.table(rows, "Training steps of memory attention (K = 32) until it copies with 95 validation BLEU")
+
+
+def _last_bleu(column: str, runs: list[SweepRun]) -> dict[str, str]:
+    return {column: f"{statistics.mean(run.curve()[-1][1] for run in runs):.2f}"}
 
 
 def is_compared_with_students(config: Config) -> bool:
@@ -128,21 +141,19 @@ def is_compared_with_students(config: Config) -> bool:
     return scorings == ("softmax", "sigmoid") and attention["num_slots"] == 32 and not attention["position_encoding"]
 
 
-def teacher_translation(output: Output, alone: list[Run], taught: list[Run]) -> None:
+def teacher_translation(output: Output, alone: list[SweepRun], taught: list[SweepRun]) -> None:
     """Writes test BLEU of memory attention without and with distillation, and of Bahdanau attention."""
     rows = []
     for (model, from_teacher, steps), runs in groups([*alone, *taught], model_name, _from_teacher, _max_steps).items():
-        bleu = [run.result.scores["bleu"] for run in runs]
         rows.append(
             {
                 "model": model,
                 "taken from the teacher": from_teacher,
-                "seeds": len(runs),
+                **count(runs),
                 "training steps": steps,
-                "training steps of the teacher": _steps_of_teacher(runs[0], alone),
-                "last valid BLEU (greedy)": f"{statistics.mean(run.curve()[-1][1] for run in runs):.2f}",
-                "test BLEU": f"{statistics.mean(bleu):.2f}",
-                "min-max": formatting.extent(bleu, ".2f"),
+                **_steps_of_teacher(runs, alone),
+                **_last_bleu("last valid BLEU (greedy)", runs),
+                **test_bleu(runs),
             }
         )
     output.table(rows, "Multi30k: memory attention alone and with a teacher")
@@ -153,7 +164,7 @@ def is_first_teacher(config: Config) -> bool:
     return styles.attention(config)["name"] == "bahdanau" and config.training.seed == TrainingConfig().seed
 
 
-def long_sources(output: Output, runs: list[Run]) -> None:
+def long_sources(output: Output, runs: list[SweepRun]) -> None:
     """Writes quality and decode time of sources longer than in training, and where attention looks."""
     rows = []
     for run in runs:
@@ -205,7 +216,7 @@ def _bytes_read(model: Seq2Seq, source: np.ndarray) -> int:
     return sum(tensor.numpy().nbytes for name, tensor in memory.items() if name != "alpha")
 
 
-def _from_teacher(run: Run) -> str:
+def _from_teacher(run: SweepRun) -> str:
     """Names the parts that a student has from its teacher; "" without a teacher."""
     training = run.config.training
     if not training.teacher:
@@ -213,34 +224,61 @@ def _from_teacher(run: Run) -> str:
     return "encoder and contexts" if training.teacher_weight else "encoder"
 
 
-def _steps_of_teacher(student: Run, teachers: list[Run]) -> str:
-    """Returns the number of training steps of a student's teacher; "" without a teacher, or if its run failed."""
-    folder = student.config.training.teacher
+def _steps_of_teacher(students: list[SweepRun], teachers: list[SweepRun]) -> dict[str, str]:
+    """Returns the number of training steps of the students' teacher; "" without one, or if its run failed."""
+    folder = students[0].config.training.teacher
     steps = {os.path.realpath(run.folder): run.validations[-1]["step"] for run in teachers}
-    return steps.get(os.path.realpath(folder), "") if folder else ""
+    return {"training steps of the teacher": steps.get(os.path.realpath(folder), "") if folder else ""}
 
 
-def _max_steps(run: Run) -> int:
+def _max_steps(run: SweepRun) -> int:
     return run.config.training.max_steps
 
 
-def _is_plain_memory(run: Run) -> bool:
+def _is_plain_memory(run: SweepRun) -> bool:
     """Returns whether a run has memory attention as in the paper."""
     return styles.attention(run.config)["name"] == "memory"
 
 
-def residuals_of(run: Run) -> np.ndarray:
-    """Returns `directions.residuals` of a run on its validation set."""
+def residuals_of(run: SweepRun) -> np.ndarray:
+    """Returns `residual_variances` of a run on its validation set."""
     trained = load([run.folder], [], None)
     pairs = corpus.read_corpus(run.config.data.path, "valid", trained.vocabulary)
     indices = np.arange(len(pairs))
     source, target = (side.padded(indices, len(pairs), side.lengths().max()) for side in (pairs.source, pairs.target))
-    return directions.residuals(cast(Seq2Seq, trained.model), source, target, _MOST_DIRECTIONS)
+    return residual_variances(cast(Seq2Seq, trained.model), source, target, _MOST_DIRECTIONS)
+
+
+def residual_variances(model: Seq2Seq, source: np.ndarray, target: np.ndarray, most: int) -> np.ndarray:
+    """Returns the residual fraction of the contexts' squared length for k = 0 to `most` principal directions.
+
+    With K slots, each context is a combination of K vectors. So the residual of a source's contexts c_1 to c_T, after
+    projection on their first K principal directions, is a lower bound on the error of any memory with K slots.
+
+    Contexts are computed from source ids [B, S] and target ids [B, T] under teacher forcing. Each source has its
+    principal directions; the fractions [most + 1] are of all sources together.
+    """
+    encoded = model.encode(tf.constant(source))
+    _, contexts = model.teacher_forced_logits_and_contexts(encoded, tf.constant(target))
+    sums, total = np.zeros(most + 1), 0.0
+    for contexts_of_source, ids in zip(contexts.numpy(), target, strict=True):
+        steps = contexts_of_source[ids != PAD].astype(np.float64)
+        squares = np.linalg.svd(steps, compute_uv=False) ** 2
+        residual = squares.sum() - np.concatenate([[0.0], np.cumsum(squares)])
+        sums += np.pad(residual, (0, most + 1))[: most + 1]
+        total += squares.sum()
+    return np.maximum(sums, 0.0) / total
+
+
+def slots_for(fractions: np.ndarray, tolerance: float) -> int | None:
+    """Returns the fewest slots whose residual fraction is at most `tolerance`; None if no fraction is."""
+    enough = np.flatnonzero(fractions <= tolerance)
+    return int(enough[0]) if len(enough) else None
 
 
 def _factor(shares: np.ndarray, needed: int, tolerance: float) -> float:
     """Returns the ratio, at least 1, between the predicted and the needed number of slots."""
-    predicted = max(1, directions.slots_for(shares, tolerance) or len(shares))
+    predicted = max(1, slots_for(shares, tolerance) or len(shares))
     return max(predicted / needed, needed / predicted)
 
 

@@ -10,10 +10,10 @@ import tensorflow as tf
 from memattn import config as configs
 from memattn.config import Seq2SeqConfig
 from memattn.data.vocabulary import split_words
-from memattn.evaluation.stored import read_translations
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import building
-from memattn.sweeps.results import Run
+from memattn.runs.run import Run
+from memattn.sweeps.results import SweepRun
 from studies.britz2017 import printed
 from studies.britz2017.tables import PRINTED_LENGTHS, place_in_table_1
 from studies.lengths import bleu_by_length as mean_bleu_by_length
@@ -91,7 +91,7 @@ def first_contexts(output: Output) -> None:
     output.table(rows, f"Norms before the first training step: {model_size}, {sentences}")
 
 
-def ablations(output: Output, runs: list[Run]) -> None:
+def ablations(output: Output, runs: list[SweepRun]) -> None:
     """Writes results of the copy task with one of the paper's open choices changed at a time."""
     rows = []
     for run in runs:
@@ -115,7 +115,7 @@ def ablations(output: Output, runs: list[Run]) -> None:
     output.table(rows, f"What the paper leaves open: the copy task, L = {task_length(runs[0])}")
 
 
-def slots_by_length(output: Output, runs: list[Run]) -> None:
+def slots_by_length(output: Output, runs: list[SweepRun]) -> None:
     """Writes the fewest slots within ON_PAR BLEU of Bahdanau attention on the copy task, by length."""
     rows = []
     for length, paper_length in PRINTED_LENGTHS[output.scale].items():
@@ -133,7 +133,7 @@ def slots_by_length(output: Output, runs: list[Run]) -> None:
     output.table(rows, f"The smallest K within {ON_PAR} BLEU of Bahdanau attention on the copy task")
 
 
-def bleu_by_length(output: Output, copy: list[Run], translation: list[Run]) -> None:
+def bleu_by_length(output: Output, copy: list[SweepRun], translation: list[SweepRun]) -> None:
     """Writes BLEU by source length, for the longest copy task and for translation as in Table 2."""
     longest = max(map(task_length, copy))
     groups = {
@@ -154,13 +154,13 @@ def bleu_by_length(output: Output, copy: list[Run], translation: list[Run]) -> N
     output.table(rows, "BLEU by the length of the source")
 
 
-def errors_by_position(output: Output, runs: list[Run]) -> None:
+def errors_by_position(output: Output, runs: list[SweepRun]) -> None:
     """Writes the share of wrong tokens in the copy task by their position, in fifths of the greatest length."""
     rows = []
     for run in runs:
         longest = task_length(run)
         wrong: list[list[bool]] = [[] for _ in range(_FIFTHS)]
-        for hypothesis, reference in zip(*read_translations(run.folder, run.result.split), strict=True):
+        for hypothesis, reference in zip(*Run(run.folder).translations(run.result.split), strict=True):
             expected = split_words(reference)
             predicted = split_words(hypothesis)[: len(expected)]
             for position, (token, prediction) in enumerate(zip_longest(expected, predicted)):

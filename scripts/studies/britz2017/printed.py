@@ -1,12 +1,4 @@
-"""Holds the results printed in the paper, and recognizes the configs that reproduce them."""
-
-from collections.abc import Mapping
-from typing import Any
-
-from memattn import config as configs
-from memattn.config import Config
-from memattn.evaluation import styles
-from studies import names
+"""Holds the results printed in the paper."""
 
 # Britz, Guan & Luong (2017), Table 1: length -> BLEU, and seconds to decode 1,000 examples, presumably on the GPU of
 # training (Nvidia K40m), in the order of TABLE_1_MODELS.
@@ -43,49 +35,3 @@ TABLE_2_TEST = {
 
 # Table 3: seconds to decode the 2,169 sentences of newstest2015, en-de, on an unnamed GPU; mean of 10 runs.
 TABLE_3_SECONDS = {"K=32": 26.85, "K=64": 27.13, "bahdanau": 33.28}
-
-# Keys that a run of Table 1 may choose freely. The paper says that position encodings change almost nothing there, and
-# that all scorings fit the data. The other keys are no settings of the paper: seeds, the batching of equal lengths, how
-# often a run validates and saves, compiling.
-_FREE_KEYS = {
-    "data": ("folder", "copy.seed", "num_buckets"),
-    "model.attention": ("encoder_scoring", "decoder_scoring", "position_encoding", "renormalize", "cache_keys"),
-    "training": (
-        "seed",
-        "max_bad_steps",
-        "log_every",
-        "validate_every",
-        "jit_compile",
-        "checkpoint_every",
-        "checkpoint_minutes",
-        "keep_checkpoints",
-    ),
-    "decoding": ("batch_size", "n_best", "jit_compile"),
-}
-
-
-def is_in_table_1(config: Config) -> bool:
-    """Returns whether a config reproduces a row of Table 1 at full scale."""
-    copy, attention = config.data.copy, styles.attention(config)
-    if copy is None or copy.max_length not in TABLE_1_BLEU:
-        return False
-    has_row = names.model({**attention, "position_encoding": False}) in TABLE_1_MODELS
-    return has_row and _is_in_paper(config, {"data": {"copy": {"max_length": copy.max_length}}})
-
-
-def has_extension(attention: Mapping[str, Any]) -> bool:
-    """Returns whether an attention mechanism is not in the paper, or has an option that is not."""
-    return not _is_in_paper(configs.from_dict({"data": {"copy": {}}, "model": {"attention": dict(attention)}}), {})
-
-
-def _is_in_paper(config: Config, settings: dict) -> bool:
-    """Returns whether a config equals the paper's for its mechanism, except for `settings` and free keys."""
-    attention = styles.attention(config)
-    if attention["name"] not in ("none", "memory", "bahdanau"):
-        return False
-    mechanism = {key: attention[key] for key in ("name", "num_slots") if key in attention}
-    paper = configs.from_dict({"data": {"copy": {}}, **settings, "model": {"attention": mechanism}})  # defaults apply
-    free = {f"{section}.{key}" for section, keys in _FREE_KEYS.items() for key in keys}
-    return all(
-        difference.key in free for difference in configs.differences(configs.to_dict(config), configs.to_dict(paper))
-    )

@@ -5,11 +5,20 @@ from collections.abc import Mapping
 
 from memattn import files
 from memattn.errors import ConfigError
-from memattn.evaluation import formatting, styles
-from memattn.sweeps.results import Run
+from memattn.sweeps.results import SweepRun
 from studies.britz2017 import printed
 from studies.output import OTHER_SETTINGS, Output
-from studies.runs import best_scorings, is_memory, model_name, scorings_name, task_length, valid_bleu
+from studies.runs import (
+    best_scorings,
+    count,
+    is_memory,
+    model_name,
+    scores,
+    scorings_name,
+    task_length,
+    test_bleu,
+    valid_bleu,
+)
 
 # Scale -> L of a copy task -> L in the paper's Table 1 that the task stands for.
 PRINTED_LENGTHS = {
@@ -21,7 +30,7 @@ PRINTED_LENGTHS = {
 _TIMES = ("decode s", "decode s min-max", "speed-up over Bahdanau", "paper: speed-up over Bahdanau", "training s")
 
 
-def table_1(output: Output, runs: list[Run]) -> None:
+def table_1(output: Output, runs: list[SweepRun]) -> None:
     """Writes BLEU, exact matches and times of the copy task by length and model, and the BLEU alone as bleu.csv."""
     paper_column = f"paper ({OTHER_SETTINGS})" if output.scale == "cpu" else "paper BLEU"
     bahdanau = {task_length(run): run.result.decode_seconds for run in runs if model_name(run) == "bahdanau"}
@@ -40,7 +49,7 @@ def place_in_table_1(row: dict) -> tuple[int, int]:
     return row["L"], printed.TABLE_1_MODELS.index(row["model"])
 
 
-def _row_of_table_1(run: Run, scale: str, paper_column: str, bahdanau: Mapping[int, float]) -> dict:
+def _row_of_table_1(run: SweepRun, scale: str, paper_column: str, bahdanau: Mapping[int, float]) -> dict:
     """Returns the row of a run; `bahdanau` has the decode time of Bahdanau attention by length."""
     length, model, result = task_length(run), model_name(run), run.result
     paper_length = PRINTED_LENGTHS[scale].get(length)
@@ -48,24 +57,18 @@ def _row_of_table_1(run: Run, scale: str, paper_column: str, bahdanau: Mapping[i
         raise ConfigError(f"{run.folder}: the paper's Table 1 has no {model} with L = {length} at scale {scale}")
     place = printed.TABLE_1_MODELS.index(model)
     bleu, seconds = printed.TABLE_1_BLEU[paper_length], printed.TABLE_1_SECONDS[paper_length]
-    is_reproduction = printed.is_in_table_1(run.config)
-    # At other scales, each model of the paper has the paper's result beside it, too. Length or training differ there;
-    # the column "paper L" and the title say so.
-    is_scaled = scale != "paper" and not printed.has_extension(styles.attention(run.config))
-    shows_paper = is_reproduction or is_scaled
-    shows_difference = is_reproduction or (is_scaled and scale == "cpu")
     return {
         "L": length,
         "model": model,
         "BLEU": f"{result.scores['bleu']:.2f}",
         "exact match %": f"{result.scores['exact_match']:.1f}",
         "paper L": paper_length,
-        paper_column: f"{bleu[place]:.2f}" if shows_paper else "",
-        "difference": f"{result.scores['bleu'] - bleu[place]:+.2f}" if shows_difference else "",
+        paper_column: f"{bleu[place]:.2f}",
+        "difference": "" if scale == "small" else f"{result.scores['bleu'] - bleu[place]:+.2f}",
         "decode s": f"{result.decode_seconds:.3g}",
         "decode s min-max": result.time_range,
         "speed-up over Bahdanau": f"{bahdanau[length] / result.decode_seconds:.2f}" if length in bahdanau else "",
-        "paper: speed-up over Bahdanau": f"{seconds[-1] / seconds[place]:.2f}" if shows_paper else "",
+        "paper: speed-up over Bahdanau": f"{seconds[-1] / seconds[place]:.2f}",
         "best step": result.step,
         "steps": run.validations[-1]["step"],
         "training s": run.validations[-1]["seconds"],
@@ -83,11 +86,10 @@ def _bleu_of_model(model: str, rows: list[dict], lengths: Mapping[int, int], pap
     return {"model": model, **bleu, **paper}
 
 
-def table_2(output: Output, runs: list[Run]) -> None:
+def table_2(output: Output, runs: list[SweepRun]) -> None:
     """Writes BLEU of translation for each model with its best scorings by validation BLEU, means over seeds."""
     rows = []
     for (text, model), seeds in best_scorings(runs).items():
-        bleu = [run.result.scores["bleu"] for run in seeds]
         paper_valid = _bleu_of_paper(printed.TABLE_2_VALID, text, seeds[0])
         paper_test = _bleu_of_paper(printed.TABLE_2_TEST, text, seeds[0])
         rows.append(
@@ -95,13 +97,12 @@ def table_2(output: Output, runs: list[Run]) -> None:
                 "text": text,
                 "model": model,
                 "best scorings": scorings_name(seeds[0]) if is_memory(seeds[0]) else "",
-                "seeds": len(bleu),
+                **count(seeds),
                 "valid BLEU (greedy)": f"{statistics.mean(map(valid_bleu, seeds)):.2f}",
                 "paper valid": "" if paper_valid is None else f"{paper_valid:.2f}",
-                "test BLEU": f"{statistics.mean(bleu):.2f}",
-                "min-max": formatting.extent(bleu, ".2f"),
+                **test_bleu(seeds),
                 "paper test": "" if paper_test is None else f"{paper_test:.2f}",
-                "difference": "" if paper_test is None else f"{statistics.mean(bleu) - paper_test:+.2f}",
+                "difference": "" if paper_test is None else f"{statistics.mean(scores(seeds)) - paper_test:+.2f}",
             }
         )
     output.table(rows, "Table 2: translation, the best scorings of each model by validation BLEU")
@@ -113,9 +114,9 @@ def table_3(output: Output) -> None:
     output.benchmark("paper", ["memory, K = 32", "memory, K = 64", "Bahdanau"], ["--table", "3", *size])
 
 
-def _bleu_of_paper(table: Mapping[str, tuple], text: str, run: Run) -> float | None:
+def _bleu_of_paper(table: Mapping[str, tuple], text: str, run: SweepRun) -> float | None:
     """Returns the paper's BLEU for the model of a run, or None if the table lacks the text or the model."""
     texts, model = [f"wmt17.{pair}" for pair in printed.TABLE_2_PAIRS], model_name(run)
-    if text not in texts or model not in table or printed.has_extension(styles.attention(run.config)):
+    if text not in texts or model not in table:
         return None
     return table[model][texts.index(text)]

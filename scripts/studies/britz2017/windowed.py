@@ -5,8 +5,8 @@ import statistics
 from typing import cast
 
 from memattn.config import Seq2SeqConfig
-from memattn.evaluation import formatting, styles
-from memattn.sweeps.results import Run
+from memattn.evaluation import styles
+from memattn.sweeps.results import SweepRun
 from studies import mechanisms, plots
 from studies.output import Output
 from studies.runs import (
@@ -16,8 +16,11 @@ from studies.runs import (
     median_steps,
     model_words,
     num_slots,
+    rows_by,
+    scores,
     steps_by_seed,
     steps_to,
+    summary,
     task_length,
     task_name,
     text_name,
@@ -33,53 +36,52 @@ _WRITING = {
 }
 
 
-def windowed_memory(output: Output, runs: list[Run]) -> None:
+def windowed_memory(output: Output, runs: list[SweepRun]) -> None:
     """Writes a table of BLEU and of training steps to 95 BLEU in the copy task, by length and model.
 
     Draws learning curves for each length, and the training steps to 95 BLEU against L / K, the symbols per slot.
     """
-    rows, runs = [], continued(runs)
-    steps: dict[str, list[tuple[float, int | None]]] = {}
-    curves: dict[int, dict[str, list[Run]]] = {}
-    for (length, model), seeds in groups(sorted(runs, key=_place), task_length, model_words).items():
-        load = length / num_slots(seeds[0]) if is_memory(seeds[0]) else None
-        rows.append(
-            {
-                "L": length,
-                "model": model,
-                "symbols per slot": f"{load:.3g}" if load else "",
-                **_quality(seeds),
-                "training steps": ", ".join(str(run.curve()[-1][0]) for run in seeds),
-                "precision": seeds[0].config.training.precision.removeprefix("mixed_"),
-            }
-        )
-        curves.setdefault(length, {})[model] = seeds
-        if load and _is_windowed(seeds[0]):
-            steps.setdefault(f"L = {length}", []).extend((load, steps_to(run)) for run in seeds)
+    runs = sorted(continued(runs), key=_place)
+    rows = rows_by(runs, {"L": task_length, "model": model_words}, _symbols_per_slot, _quality, _training)
     output.table(rows, "Windowed memory attention on the copy task")
-    for length, seeds_by_model in curves.items():
-        output.learning_curves(f"learning_curves_{length}", seeds_by_model, f"Copy task, L = {length}")
+    for length, same in groups(runs, task_length).items():
+        output.learning_curves(f"learning_curves_{length}", groups(same, model_words), f"Copy task, L = {length}")
+    steps = {
+        f"L = {length}": [(length / num_slots(run), steps_to(run)) for run in same]
+        for length, same in groups(list(filter(_is_windowed, runs)), task_length).items()
+    }
     title = f"Windowed memory attention on the copy task{output.label}"
     output.pictures("steps_by_load", lambda path: plots.steps_by_load(path, steps, title))
 
 
-def pace(output: Output, runs: list[Run]) -> None:
+def _symbols_per_slot(seeds: list[SweepRun]) -> dict[str, str]:
+    run = seeds[0]
+    return {"symbols per slot": f"{task_length(run) / num_slots(run):.3g}" if is_memory(run) else ""}
+
+
+def _training(seeds: list[SweepRun]) -> dict[str, str]:
+    steps = ", ".join(str(run.curve()[-1][0]) for run in seeds)
+    return {"training steps": steps, "precision": seeds[0].config.training.precision.removeprefix("mixed_")}
+
+
+def pace(output: Output, runs: list[SweepRun]) -> None:
     """Writes the training steps to 95 BLEU, in the copy task, by length and model."""
-    rows = []
-    for (length, model), seeds in groups(sorted(runs, key=_place), task_length, model_words).items():
-        steps = {"steps to 95 BLEU, by seed": steps_by_seed(seeds), "median": median_steps(seeds)}
-        rows.append({"L": length, "model": model, **steps})
+    rows = rows_by(sorted(runs, key=_place), {"L": task_length, "model": model_words}, _steps_and_median)
     every = runs[0].config.training.validate_every
     output.table(rows, f"Training steps to {LEARNED} BLEU on the copy task, validated every {every} steps")
 
 
-def _place(run: Run) -> tuple[int, int, int]:
+def _steps_and_median(seeds: list[SweepRun]) -> dict[str, str]:
+    return {"steps to 95 BLEU, by seed": steps_by_seed(seeds), "median": median_steps(seeds)}
+
+
+def _place(run: SweepRun) -> tuple[int, int, int]:
     """Returns what the rows are sorted by: length, mechanism, and number of slots."""
     name = styles.attention(run.config)["name"]
     return task_length(run), _MECHANISMS.index(name), num_slots(run) if is_memory(run) else 0
 
 
-def continued(runs: list[Run]) -> list[Run]:
+def continued(runs: list[SweepRun]) -> list[SweepRun]:
     """Joins each run that starts from the weights of another one with that run: their validations are one curve."""
     by_name, replaced = {run.name: run for run in runs}, set()
     joined = []
@@ -93,77 +95,70 @@ def continued(runs: list[Run]) -> list[Run]:
     return [run for run in joined if run.name not in replaced]
 
 
-def bridge(output: Output, copy: list[Run], translation: list[Run]) -> None:
+def bridge(output: Output, copy: list[SweepRun], translation: list[SweepRun]) -> None:
     """Writes BLEU with a zero initial state of the decoder and with one from a dense layer, by task and model."""
-    rows = []
-    for name_of_task, runs in ((task_name, copy), (text_name, translation)):
-        for (task, model), seeds in groups(runs, name_of_task, model_words).items():
-            by_bridge = groups(seeds, _bridge)
-            row = {"task": task, "model": model}
-            for kind in ("zero", "dense"):
-                quality = _quality(by_bridge.get(kind, []))
-                row |= {f"{kind}: {column}": value for column, value in quality.items()}
-            rows.append(row)
+
+    def task(run: SweepRun) -> str:
+        return task_name(run) if run.config.data.generated else text_name(run)
+
+    rows = rows_by([*copy, *translation], {"task": task, "model": model_words}, _quality_by_bridge)
     output.table(rows, "The decoder's initial state: zeros, or a dense layer over the encoder's final states")
 
 
-def windows(output: Output, runs: list[Run]) -> None:
+def _quality_by_bridge(runs: list[SweepRun]) -> dict[str, str]:
+    by_bridge = groups(runs, lambda run: cast(Seq2SeqConfig, run.config.model).bridge)
+    qualities = {kind: _quality(by_bridge.get(kind, [])) for kind in ("zero", "dense")}
+    return {f"{kind}: {column}": text for kind, quality in qualities.items() for column, text in quality.items()}
+
+
+def windows(output: Output, runs: list[SweepRun]) -> None:
     """Writes BLEU and training steps of memories with parts of windowed memory, and with position encodings.
 
     Draws their learning curves.
     """
-    rows, by_parts = [], groups(runs, _parts)
-    for parts, seeds in by_parts.items():
-        early = {f"BLEU after {step}": f"{_mean_bleu_after(step, seeds):.1f}" for step in (500, 1000)}
-        rows.append({"model": parts, **early, **_quality(seeds)})
+    rows = rows_by(runs, {"model": _parts}, _early_bleu, _quality)
     output.table(rows, f"Parts of windowed memory attention: {task_name(runs[0])}, K = {num_slots(runs[0])}")
     title = f"Copy task, L = {task_length(runs[0])}, K = {num_slots(runs[0])}"
-    output.learning_curves("learning_curves", by_parts, title)
+    output.learning_curves("learning_curves", groups(runs, _parts), title)
 
 
-def baselines(output: Output, runs: list[Run]) -> None:
+def baselines(output: Output, runs: list[SweepRun]) -> None:
     """Writes BLEU and training steps of windowed memory and of mechanisms that lack a part of it, by task and K.
 
     Draws learning curves for each task and K, as means over the seeds.
     """
-    rows = []
+    keys = {"task": task_name, "K": num_slots, "what writes the slots": _writing}
+    rows = rows_by(runs, keys, _early_bleu, _quality)
     for (task, slots), same in groups(runs, task_name, num_slots).items():
-        by_model = groups(same, _writing)
-        for model, seeds in by_model.items():
-            early = {f"BLEU after {step}": f"{_mean_bleu_after(step, seeds):.1f}" for step in (500, 1000)}
-            rows.append({"task": task, "K": slots, "what writes the slots": model, **early, **_quality(seeds)})
         name = f"learning_curves_{task.partition(',')[0]}_{slots}"
-        output.learning_curves(name, by_model, f"{task}, K = {slots}")
+        output.learning_curves(name, groups(same, _writing), f"{task}, K = {slots}")
     output.table(rows, "What writes the slots: windowed memory beside its baselines")
 
 
-def _writing(run: Run) -> str:
+def _writing(run: SweepRun) -> str:
     """Names what writes the slots of a run's memory."""
     return _WRITING[styles.attention(run.config)["name"]]
 
 
-def _mean_bleu_after(step: int, seeds: list[Run]) -> float:
-    """Returns the mean validation BLEU of runs at a training step, or at the last validation before it."""
-    return statistics.mean([bleu for number, bleu in run.curve() if number <= step][-1] for run in seeds)
+def _early_bleu(seeds: list[SweepRun]) -> dict[str, str]:
+    """Returns the mean validation BLEU at two training steps, or at the last validation before each."""
+    means = {
+        step: statistics.mean([bleu for number, bleu in run.curve() if number <= step][-1] for run in seeds)
+        for step in (500, 1000)
+    }
+    return {f"BLEU after {step}": f"{bleu:.1f}" for step, bleu in means.items()}
 
 
-def _quality(seeds: list[Run]) -> dict[str, str]:
+def _quality(seeds: list[SweepRun]) -> dict[str, str]:
     """Returns columns on runs that differ in seed: mean and range of BLEU, each run's training steps to 95 BLEU.
 
     Without runs, they are empty.
     """
-    if not seeds:
-        return dict.fromkeys(("seeds", "BLEU", "min-max", "steps to 95 BLEU"), "")
-    bleu = [run.result.scores["bleu"] for run in seeds]
-    return {
-        "seeds": str(len(seeds)),
-        "BLEU": f"{statistics.mean(bleu):.2f}",
-        "min-max": formatting.extent(bleu, ".2f"),
-        "steps to 95 BLEU": steps_by_seed(seeds) if seeds[0].config.data.generated else "",
-    }
+    steps = steps_by_seed(seeds) if seeds and seeds[0].config.data.generated else ""
+    return {"seeds": str(len(seeds) or ""), **summary("BLEU", scores(seeds)), "steps to 95 BLEU": steps}
 
 
-def _parts(run: Run) -> str:
+def _parts(run: SweepRun) -> str:
     """Names what a run's memory has beyond Eqs. 4 to 7, such as "windows, softmax over time, additive reading"."""
     attention = styles.attention(run.config)
     parts = {
@@ -175,9 +170,5 @@ def _parts(run: Run) -> str:
     return ", ".join(part for part, is_there in parts.items() if is_there) or "as in the paper"
 
 
-def _is_windowed(run: Run) -> bool:
+def _is_windowed(run: SweepRun) -> bool:
     return styles.attention(run.config)["name"] == "windowed_memory"
-
-
-def _bridge(run: Run) -> str:
-    return cast(Seq2SeqConfig, run.config.model).bridge

@@ -1,17 +1,15 @@
 """Memory attention with extensions that ablations switch on one by one; not in the paper."""
 
-import math
-import numbers
-from typing import Literal
+from typing import Annotated, Literal
 
 import tensorflow as tf
 
 from memattn.attention.initializers import Initializer
 from memattn.attention.memory import SCORINGS
 from memattn.attention.ops import masked_softmax, sum_dtype
-from memattn.attention.options import OptionError
 from memattn.attention.slots import SlotReader, value_scores
 from memattn.attention.windowed_memory import with_windows
+from memattn.options import PositiveInt, Range
 
 
 @tf.keras.utils.register_keras_serializable("studies")
@@ -37,14 +35,14 @@ class MemoryVariantAttention(SlotReader):
     def __init__(
         self,
         *,
-        num_slots: int = 32,
+        num_slots: PositiveInt = 32,
         encoder_scoring: Literal["softmax", "sigmoid", "softmax_time"] = "softmax",
         decoder_scoring: Literal["softmax", "sigmoid"] = "softmax",
         encoder_normalize: Literal["none", "time"] = "none",
-        vote_scale: float = 1.0,
+        vote_scale: Annotated[float, Range(above=0)] = 1.0,
         position_windows: bool = False,
         read: Literal["address", "additive"] = "address",
-        read_units: int = 64,
+        read_units: PositiveInt = 64,
         initializer: Initializer = "glorot_uniform",
         **kwargs,
     ):
@@ -53,12 +51,6 @@ class MemoryVariantAttention(SlotReader):
         self.encoder_normalize, self.vote_scale = encoder_normalize, vote_scale
         self.position_windows = position_windows
         self.encoder_scores = self.make_dense(self.num_slots, "encoder_scores")  # W_alpha
-
-    @classmethod
-    def check(cls, *, vote_scale, **options):
-        super().check(**options)
-        if not (isinstance(vote_scale, numbers.Real) and 0 < vote_scale < math.inf):
-            raise OptionError("vote_scale", f"must be a number above 0, not {vote_scale!r}")
 
     def _alpha(self, states, mask):
         logits = self.encoder_scores(states)

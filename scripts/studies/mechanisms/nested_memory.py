@@ -8,8 +8,8 @@ from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer
 from memattn.attention.memory import SCORINGS
 from memattn.attention.ops import masked_softmax
-from memattn.attention.options import OptionError, positive_int
 from memattn.attention.slots import slot_memory, source_weights, value_scores
+from memattn.options import OptionError, PositiveInt, checked
 
 
 @tf.keras.utils.register_keras_serializable("studies")
@@ -25,13 +25,12 @@ class NestedMemoryAttention(AttentionMechanism):
       initializer: name, config or object, of W_alpha and W_beta.
     """
 
-    sizes = ("num_slots",)
     num_slots: int
 
     def __init__(
         self,
         *,
-        num_slots: int = 32,
+        num_slots: PositiveInt = 32,
         encoder_scoring: Literal["softmax", "sigmoid"] = "softmax",
         decoder_scoring: Literal["softmax", "sigmoid"] = "softmax",
         initializer: Initializer = "glorot_uniform",
@@ -49,7 +48,7 @@ class NestedMemoryAttention(AttentionMechanism):
 
         Graphs traced before this call, such as that of `predict`, do not change. A saved layer keeps all slots.
         """
-        num_slots = positive_int("num_slots", num_slots)
+        num_slots = checked("num_slots", PositiveInt, num_slots)
         if num_slots > self.num_slots:
             raise OptionError("num_slots", f"must be at most {self.num_slots}, not {num_slots}")
         self._kept = num_slots

@@ -1,0 +1,34 @@
+"""The names that `memattn.config` has."""
+
+from memattn.config.loading import apply_changes, check_overrides, checked, dump, from_dict, load, to_dict
+from memattn.config.schema import Origin
+from memattn.config.sections import Config, ModelConfig, SweepConfig
+from memattn.data.config import CopyConfig, DataConfig, TaskConfig
+from memattn.models.neural_gpu.model import NeuralGPUConfig
+from memattn.models.seq2seq import Seq2SeqConfig
+from memattn.plain_values import differences
+from memattn.search.config import DecodingConfig, SampleConfig
+from memattn.training.config import TrainingConfig
+
+__all__ = [
+    "Config",
+    "CopyConfig",
+    "DataConfig",
+    "DecodingConfig",
+    "ModelConfig",
+    "NeuralGPUConfig",
+    "Origin",
+    "SampleConfig",
+    "Seq2SeqConfig",
+    "SweepConfig",
+    "TaskConfig",
+    "TrainingConfig",
+    "apply_changes",
+    "check_overrides",
+    "checked",
+    "differences",
+    "dump",
+    "from_dict",
+    "load",
+    "to_dict",
+]

@@ -1,0 +1,91 @@
+"""The result of an evaluation, as an object and as the content of result.json."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Result:
+    """Scores, times and conditions of an evaluation.
+
+    Attributes:
+      scores: values by the names of metrics; results of former versions lack some.
+      signatures: settings of the metrics that have any, by name.
+      decode_seconds: time for the whole test set; median over the repeats.
+      excluded_from_time: work that the time does not include.
+      split: name of the test set.
+      dtype: type that the model computed in.
+      trained_on: folder of the training data.
+      overrides: changes of the run's `decoding`, as arguments of --set.
+      parameters: number of weights, in all models of an ensemble together.
+      step: training step of the checkpoint; of several, the latest.
+      checkpoints: paths of the checkpoints; several for averaged weights or an ensemble.
+      command, memattn, commit, python, tensorflow, keras, device, cores, intra_op_threads, inter_op_threads: as
+        `runs.provenance.conditions` gives them.
+      config: the run's config, with the overrides, as plain values.
+    """
+
+    scores: Mapping[str, float]
+    signatures: Mapping[str, str]
+    decode_seconds: float
+    decode_seconds_min: float
+    decode_seconds_max: float
+    repeats: int
+    sentences_per_second: float
+    tokens_per_second: float
+    excluded_from_time: str
+    sentences: int
+    split: str
+    beam_size: int
+    batch_size: int
+    jit_compile: bool
+    dtype: str
+    trained_on: str = ""
+    overrides: list[str] = dataclasses.field(default_factory=list)
+    seed: int
+    parameters: int
+    step: int
+    checkpoints: list[str]
+    command: str
+    memattn: str
+    commit: str | None
+    python: str
+    tensorflow: str
+    keras: str
+    device: str
+    cores: int
+    intra_op_threads: int
+    inter_op_threads: int
+    config: dict[str, Any]
+
+    @property
+    def time_range(self) -> str:
+        """The shortest and the longest decode time in seconds, as text."""
+        return f"{self.decode_seconds_min:.3g}-{self.decode_seconds_max:.3g}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the content of result.json: a score under its metric's NAME, its signature under NAME_signature."""
+        scores: dict[str, float | str] = {}
+        for name, score in self.scores.items():
+            scores[name] = score
+            if name in self.signatures:
+                scores[f"{name}_signature"] = self.signatures[name]
+        return {**scores, **{name: getattr(self, name) for name in _stored_fields()}}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "Result":
+        """Makes a result from the content of a result.json; scores and fields that older versions lack may be missing.
+
+        Raises TypeError if another field is missing.
+        """
+        fields = {name: content[name] for name in _stored_fields() if name in content}
+        others = {name: value for name, value in content.items() if name not in fields}
+        signatures = {name.removesuffix("_signature"): text for name, text in others.items() if isinstance(text, str)}
+        scores = {name: value for name, value in others.items() if not isinstance(value, str)}
+        return cls(scores=scores, signatures=signatures, **fields)
+
+
+def _stored_fields() -> list[str]:
+    """Returns the fields of a result that result.json has under their own names."""
+    return [field.name for field in dataclasses.fields(Result) if field.name not in ("scores", "signatures")]

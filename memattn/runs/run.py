@@ -1,0 +1,267 @@
+"""A run folder, all that one training leaves. No other module knows the names of the files in it."""
+
+import contextlib
+import dataclasses
+import functools
+import json
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from memattn import config as configs
+from memattn import processes, reading
+from memattn.config import Config
+from memattn.data import corpus
+from memattn.data import tokenizer as tokenizers
+from memattn.data.features import FACTS as SOURCE_METADATA
+from memattn.data.text_files import read_lines
+from memattn.data.tokenizer import Tokenizer
+from memattn.data.vocabulary import Vocabulary
+from memattn.errors import ConfigError, DataError, RunError
+from memattn.files import write
+from memattn.models.interface import Model
+from memattn.runs import building, checkpoints
+from memattn.runs.checkpoints import Checkpoint
+from memattn.runs.result import Result
+
+CONFIG, VOCABULARY, METADATA, VALIDATIONS = "config.yaml", corpus.VOCABULARY, "corpus.json", "validation.csv"
+CHECKPOINTS, BEST, EVENTS, LOCK = "checkpoints", "best", "events", "lock"
+MEMORY_LINE = "memory_line"  # key of METADATA: what `TrainingBatches.memory_line` returns
+# Files of an evaluation. Text that people read has files of its own if it differs from tokenized text.
+RESULT, MODEL_CARD, N_BEST, ALIGNMENTS = "result.json", "model_card.md", "n_best.tsv", "alignments"
+HYPOTHESES, REFERENCES = "hypotheses.txt", "references.txt"
+DETOKENIZED = ("hypotheses.detokenized.txt", "references.detokenized.txt")
+RESULTS = (RESULT, MODEL_CARD, HYPOTHESES, REFERENCES, *DETOKENIZED, N_BEST, ALIGNMENTS)
+
+
+class Run:
+    """A run folder, which need not exist yet.
+
+    Config, vocabulary, tokenizer and metadata are read once, when they are first asked for.
+
+    Args:
+      folder: path of the run folder.
+
+    Attributes:
+      folder: path of the run folder.
+      checkpoints: folder of the last checkpoints, from which training resumes.
+      best: folder of the checkpoint with the best weights.
+      events: folder of TensorBoard's events.
+      validations_path: path of the file with the scores of all validations.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]):
+        self.folder = os.fspath(folder)
+        self.checkpoints, self.best, self.events = map(self._path, (CHECKPOINTS, BEST, EVENTS))
+        self.validations_path = self._path(VALIDATIONS)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the folder holds a run: its config, which is written last."""
+        return os.path.exists(self._path(CONFIG))
+
+    @functools.cached_property
+    def config(self) -> Config:
+        """Config of the training. Raises ConfigError."""
+        return self._load_config([])
+
+    def config_with(self, overrides: Sequence[str]) -> Config:
+        """Returns the config with overrides of `decoding.*` and `data.folder`. Raises ConfigError."""
+        for override in overrides:
+            key = override.partition("=")[0]
+            if not key.startswith(("decoding.", "data.folder")):
+                raise ConfigError(f"--set {key}: the model is trained; only data.folder and decoding.* may change now")
+        return self._load_config(overrides) if overrides else self.config
+
+    def _load_config(self, overrides: Sequence[str]) -> Config:
+        if not self.exists:
+            problem = f"not a run folder: it holds no {CONFIG}" if os.path.isdir(self.folder) else "no such folder"
+            raise ConfigError(f"{self.folder}: {problem}; memattn-train makes run folders")
+        return configs.load(self._path(CONFIG), overrides)
+
+    @functools.cached_property
+    def vocabulary(self) -> Vocabulary:
+        """Vocabulary of source and target. Raises DataError."""
+        return corpus.read_vocabulary(self._path(VOCABULARY))
+
+    @functools.cached_property
+    def tokenizer(self) -> Tokenizer:
+        """Tokenizer of the training data. Raises DataError."""
+        return tokenizers.read(self.folder)
+
+    @functools.cached_property
+    def metadata(self) -> dict[str, Any]:
+        """Properties of the training data: `max_source_length` and others. Raises RunError, OSError."""
+        try:
+            return reading.json_file(self._path(METADATA), {"max_source_length": int})
+        except DataError as error:
+            raise RunError(f"{error}; the run folder is damaged") from error
+
+    @property
+    def source_metadata(self) -> dict[str, Any]:
+        """Properties of the sources on which the model depends; see `Sources.facts`. Raises RunError, OSError."""
+        return {name: value for name, value in self.metadata.items() if name in SOURCE_METADATA}
+
+    def reads_as(self, vocabulary: Vocabulary, tokenizer: Tokenizer) -> bool:
+        """Returns whether text becomes the same ids with another vocabulary and tokenizer."""
+        return (self.vocabulary.tokens, self.tokenizer.files()) == (vocabulary.tokens, tokenizer.files())
+
+    @property
+    def validations(self) -> list[dict[str, str]]:
+        """Rows of validation.csv so far."""
+        return reading.csv_file(self.validations_path) if os.path.exists(self.validations_path) else []
+
+    def model(self, average: int | None = None, precision: str | None = None) -> tuple[Model, list[str]]:
+        """Returns the trained model, and the paths of the checkpoints that its weights are from.
+
+        Args:
+          average: number of the last checkpoints whose weights are averaged; None takes the best weights.
+          precision: type that the model computes in; by default that of `decoding` or else of `training`.
+
+        Raises DataError, RunError, and ConfigError for options that do not fit the installed libraries.
+        """
+        config, vocabulary, metadata = self.config, self.vocabulary, self.metadata
+        model = building.build_model(
+            config,
+            len(vocabulary),
+            metadata["max_source_length"],
+            precision or config.decoding.precision,
+            metadata.get("source_features"),
+        )
+        building.set_memory_line(model, metadata.get(MEMORY_LINE))
+        if average:
+            return model, checkpoints.restore_average(model, self.checkpoints, average)
+        try:
+            path = checkpoints.restore(Checkpoint(model), self.best)
+        except RunError as error:
+            raise RunError(str(error), f"--average 1 tries the last checkpoint in {CHECKPOINTS}/") from error
+        if path is None:
+            every = config.training.validate_every
+            problem = f"no best checkpoint yet; training writes one every {every:,} steps, as it validates"
+            raise RunError(f"{self.folder}: {problem}")
+        return model, [path]
+
+    def results_folder(self, test_set: str) -> str:
+        """Returns the folder of the evaluation on a split, or on the file with the path `test_set`."""
+        return os.path.join(self.folder, "eval", os.path.basename(test_set))
+
+    def result(self, split: str) -> Result | None:
+        """Returns the result of the evaluation on a split; None if there is none.
+
+        Raises OSError, and ValueError or TypeError if it is damaged.
+        """
+        path = os.path.join(self.results_folder(split), RESULT)
+        return Result.from_json(reading.json_file(path)) if os.path.exists(path) else None
+
+    def translations(self, split: str) -> tuple[list[str], list[str]]:
+        """Returns hypotheses and references of the evaluation on a split, words divided by spaces.
+
+        Raises DataError, OSError.
+        """
+        folder = self.results_folder(split)
+        return read_lines(os.path.join(folder, HYPOTHESES)), read_lines(os.path.join(folder, REFERENCES))
+
+    @classmethod
+    def create(
+        cls,
+        folder: str,
+        config: Config,
+        vocabulary: Vocabulary,
+        tokenizer: Tokenizer,
+        metadata: dict[str, Any],
+        *,
+        may_grow: bool = True,
+    ) -> "Run":
+        """Makes a run folder, or checks that an existing one has the same config and training data.
+
+        Writes nothing into a folder that holds files of another run or corpus. The config of an existing folder stays
+        as it is: `raise_max_steps` writes a raised `training.max_steps`.
+
+        Args:
+          folder: path of the run folder.
+          config: config of the run.
+          vocabulary, tokenizer: vocabulary and tokenizer of the training data.
+          metadata: properties of the training data that the model depends on.
+          may_grow: whether `training.max_steps` may have been raised since the folder was made.
+
+        Raises ConfigError, RunError if another process trains in a new folder, OSError.
+        """
+        run = cls(folder)
+        contents = {VOCABULARY: str(vocabulary), METADATA: json.dumps(metadata) + "\n", **tokenizer.files()}
+        with contextlib.nullcontext() if run.exists else run.locked():  # to check an existing one needs no lock
+            if run.exists:
+                run._check_config(config, may_grow)
+                run._check_contents(config, contents, metadata)
+                return run
+            if os.path.isdir(run.checkpoints):
+                raise ConfigError(f"{folder}: holds checkpoints but no {CONFIG}; use another --run_dir")
+            for path, content in ((run._path(name), content) for name, content in contents.items()):
+                if os.path.exists(path) and not _holds(path, content):
+                    problem = "of another run or corpus, or left by an interrupted start with other data"
+                    raise ConfigError(f"{path}: {problem}; use another --run_dir, or remove it")
+            os.makedirs(folder, exist_ok=True)
+            for name, content in contents.items():
+                write(run._path(name), content)
+            write(run._path(CONFIG), configs.dump(config))  # last: it makes the folder a run folder
+        return run
+
+    def _check_config(self, config: Config, may_grow: bool) -> None:
+        """Raises ConfigError unless a config is that of the run, or differs only in a raised `training.max_steps`."""
+        stored_steps, steps = self.config.training.max_steps, config.training.max_steps
+        if steps < stored_steps:
+            problem = f"training.max_steps may only grow from {stored_steps}, not {steps}"
+            raise ConfigError(f"{self.folder}: {problem}; use another --run_dir")
+        if steps > stored_steps and not may_grow:
+            raise ConfigError(
+                f"{self.folder}: with training.schedule: {config.training.schedule} the learning rate depends on "
+                "training.max_steps, which cannot change; start another run with training.init_from"
+            )
+        training = dataclasses.replace(self.config.training, max_steps=steps)
+        grown = dataclasses.replace(self.config, training=training)
+        if differing := configs.differences(configs.to_dict(grown), configs.to_dict(config)):
+            problem = f"holds a run of another config: {', '.join(map(str, differing))}"
+            raise ConfigError(f"{self.folder}: {problem}; use another --run_dir")
+
+    def _check_contents(self, config: Config, contents: dict[str, str], metadata: dict[str, Any]) -> None:
+        """Raises ConfigError if a file of the run folder is missing, or if the training data has changed."""
+        for name, content in contents.items():
+            path = self._path(name)
+            if not os.path.exists(path):
+                raise ConfigError(f"{path}: missing, and a run cannot resume without it; use another --run_dir")
+            # Former versions wrote less metadata.
+            fits = self.metadata.items() <= metadata.items() if name == METADATA else _holds(path, content)
+            if not fits:
+                problem = f"does not fit the data in {config.data.path}, which has changed since this run began"
+                raise ConfigError(f"{path}: {problem}; use another --run_dir")
+
+    def raise_max_steps(self, config: Config) -> None:
+        """Writes the config of a run whose `training.max_steps` was raised. Raises ConfigError, OSError."""
+        if self.config.training.max_steps < config.training.max_steps:
+            write(self._path(CONFIG), configs.dump(config))
+            self.config = config
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Locks the folder against other trainings, as `processes.locked` does. Raises RunError, OSError."""
+        return processes.locked(self._path(LOCK), self.folder, "is training in it; wait, or use another --run_dir")
+
+
+def run_of(checkpoint: str) -> str:
+    """Returns the run folder of a checkpoint: RUN of RUN/best/step-N, and of RUN/checkpoints/step-N."""
+    return os.path.dirname(os.path.dirname(checkpoint))
+
+
+def is_best(checkpoint: str) -> bool:
+    """Returns whether a checkpoint has the weights of the best validation."""
+    return os.path.basename(os.path.dirname(checkpoint)) == BEST
+
+
+def _holds(path: str, content: str) -> bool:
+    """Returns whether a file has this content."""
+    try:
+        return reading.text(path) == content
+    except (OSError, DataError):
+        return False

@@ -1,0 +1,49 @@
+"""Finds and lists the configs that come with memattn, which have names such as copy/small."""
+
+import os
+import sysconfig
+from pathlib import Path
+
+from memattn.options import did_you_mean
+
+_PARENT = Path(__file__).resolve().parents[1]
+_FOLDERS = (
+    _PARENT / "configs",  # in a clone; beside an installed package, it may be another one's, which lacks _ALWAYS_THERE
+    _PARENT / "share/memattn/configs",  # installed with pip install --target
+    Path(sysconfig.get_path("data")) / "share/memattn/configs",  # installed in an environment
+)
+_ALWAYS_THERE = "copy/demo.yaml"
+
+
+def find(name: str) -> str:
+    """Returns the path of the shipped config `name`; `name` itself if it is a path or no shipped config has it."""
+    if os.path.isfile(name) or not name:
+        return name
+    return path_of(name) or name
+
+
+def path_of(name: str) -> str | None:
+    """Returns the path of the shipped config `name`, such as copy/small; None if there is none."""
+    folder = _folder()
+    path = str(folder / f"{name}.yaml") if folder else ""
+    return path if os.path.isfile(path) else None  # Path.is_file raises for a name that is too long
+
+
+def _folder() -> Path | None:
+    """Returns the folder of the shipped configs; None if there is none."""
+    return next((folder for folder in _FOLDERS if (folder / _ALWAYS_THERE).is_file()), None)
+
+
+def advice(name: str) -> str:
+    """Returns the end of an error message about a config that was not found: the shipped ones, and the nearest."""
+    known = names()
+    return "; ".join(["", f"shipped configs: {', '.join(known)}", *did_you_mean(name, known)])
+
+
+def names() -> list[str]:
+    """Returns the names of all shipped configs but those of the studies; none if no folder of configs is found."""
+    folder = _folder()
+    if folder is None:
+        return []
+    paths = (path.relative_to(folder) for path in folder.rglob("*.yaml"))
+    return sorted(path.with_suffix("").as_posix() for path in paths if path.parts[0] != "studies")

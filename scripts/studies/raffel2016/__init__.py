@@ -1,1 +1,0 @@
-"""Raffel & Ellis (2016): feed-forward attention on long-term memory problems."""

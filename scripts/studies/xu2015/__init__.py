@@ -1,1 +1,0 @@
-"""Xu et al. (2015): hard attention."""

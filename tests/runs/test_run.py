@@ -1,0 +1,83 @@
+"""A run folder: what it holds, that it is read once, and what is refused when it is made again."""
+
+import json
+import os
+
+import pytest
+from helpers.files import contents
+from helpers.runs import made_up_result
+
+from memattn.data.tokenizer import WhitespaceTokenizer
+from memattn.data.vocabulary import Vocabulary
+from memattn.errors import ConfigError
+from memattn.runs.run import Run
+
+METADATA = {"max_source_length": 5, "source_features": 3, "training_pairs": 60}
+
+
+@pytest.fixture
+def create(tmp_path):
+    """create(config, metadata, ...) makes a run folder, or opens the one that it made before."""
+
+    def create(config, metadata=METADATA, tokens=("a", "b"), **options):
+        return Run.create(
+            str(tmp_path / "run"), config, Vocabulary(list(tokens)), WhitespaceTokenizer(), metadata, **options
+        )
+
+    return create
+
+
+def test_a_run_reads_each_file_once(tiny_config, create):
+    config = tiny_config()
+    folder = create(config).folder
+    run = Run(folder)
+    for _ in range(2):
+        assert (run.config, run.metadata, run.vocabulary.tokens[-2:]) == (config, METADATA, ["a", "b"])
+        assert run.source_metadata == {"source_features": 3}
+        for name in os.listdir(folder):
+            os.remove(os.path.join(folder, name))
+
+
+def test_scores_and_results_are_those_of_their_files(tiny_config, create):
+    run = create(tiny_config())
+    assert (run.validations, run.result("valid")) == ([], None)
+    result = made_up_result(run.config)
+    folder = run.results_folder("valid")
+    os.makedirs(folder)
+    for path, content in {
+        run.validations_path: "step,bleu\n2,12.5\n",
+        f"{folder}/result.json": json.dumps(result.to_json()),
+        f"{folder}/hypotheses.txt": "a b\n",
+        f"{folder}/references.txt": "a\n",
+    }.items():
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(content)
+    assert run.validations == [{"step": "2", "bleu": "12.5"}]
+    assert run.result("valid") == result
+    assert run.translations("valid") == (["a b"], ["a"])
+
+
+def test_only_the_search_and_the_folder_of_the_data_may_change(tiny_config, create):
+    run = create(tiny_config())
+    assert run.config_with(["decoding.beam_size=7"]).decoding.beam_size == 7
+    assert run.config.decoding.beam_size == 2
+    with pytest.raises(ConfigError, match="--set model.units: the model is trained"):
+        run.config_with(["model.units=4"])
+
+
+def test_a_run_that_is_made_again_may_only_train_longer(tiny_config, create):
+    run, longer = create(tiny_config()), tiny_config({"training.max_steps": 40})
+    before = contents(run.folder)
+    for config, options, problem in (
+        (tiny_config({"training.max_steps": 5}), {}, "max_steps may only grow from 6, not 5"),
+        (tiny_config({"model.units": 9}), {}, r"holds a run of another config: model.units \(8 there, 9 here\)"),
+        (longer, {"may_grow": False}, "the learning rate depends on training.max_steps"),
+        (longer, {"tokens": ("a", "c")}, "vocab.txt: does not fit the data"),
+        (longer, {"metadata": {**METADATA, "training_pairs": 61}}, "corpus.json: does not fit the data"),
+    ):
+        with pytest.raises(ConfigError, match=problem):
+            create(config, **options)
+    create(longer, {**METADATA, "checksum": "of a later version"})
+    assert contents(run.folder) == before
+    run.raise_max_steps(longer)
+    assert Run(run.folder).config == longer
