@@ -165,7 +165,7 @@ TASKS = {
 }
 
 
-def prepare(config: CopyConfig, folder: str) -> None:
+def prepare(config: "CopyConfig", folder: str) -> None:
     """Writes vocab.txt and {train,valid}.{source,target} into `folder`, the same bytes on every machine.
 
     One process writes a folder; others wait for it. The folder appears when it is complete, so several processes may
@@ -203,7 +203,7 @@ def _is_complete(folder: str, settings: dict) -> bool:
     return True
 
 
-def _write_corpus(config: CopyConfig, folder: str) -> None:
+def _write_corpus(config: "CopyConfig", folder: str) -> None:
     files.write(os.path.join(folder, VOCABULARY), str(Vocabulary(TASKS[config.name].tokens(config))))
     sizes = config.train_examples, config.valid_examples
     for number, (split, examples) in enumerate(zip(SPLITS, sizes, strict=True)):
@@ -213,7 +213,7 @@ def _write_corpus(config: CopyConfig, folder: str) -> None:
     files.write(os.path.join(folder, MANIFEST), json.dumps(config.settings, indent=2) + "\n")
 
 
-def _write_split(config: CopyConfig, folder: str, split: str, examples: int, random: np.random.RandomState) -> None:
+def _write_split(config: "CopyConfig", folder: str, split: str, examples: int, random: np.random.RandomState) -> None:
     source_path, target_path = (os.path.join(folder, f"{split}.{side}") for side in SIDES)
     with (
         open(source_path, "w", encoding="utf-8", newline="\n") as source,

@@ -65,7 +65,7 @@ CONFIGS = {
     ),
     "negative dropout": (
         COPY + "model: {dropout: -0.1}\n",
-        "config.yaml:2: model.dropout: must be at least 0, not -0.1",
+        "config.yaml:2: model.dropout: must be at least 0 and below 1, not -0.1",
     ),
     "NaN": (COPY + "training: {learning_rate: .nan}\n", "config.yaml:2: training.learning_rate:", "nan"),
     "K = 0": (
@@ -89,7 +89,7 @@ CONFIGS = {
     ),
     "option of another mechanism": (
         COPY + "model: {attention: {name: bahdanau, num_slots: 3}}\n",
-        "config.yaml:2: model.attention.num_slots: unknown key for bahdanau; its keys: cache_keys",
+        "config.yaml:2: model.attention.num_slots: unknown option of bahdanau; its options: cache_keys",
     ),
     "option that the model sets": (
         COPY + "model: {attention: {name: bahdanau, units: 3}}\n",
@@ -531,7 +531,7 @@ COMMANDS = {
     "missing flag": ("train", ["--run_dir=x"], ["--config", "missing"], USAGE),
     "no flag": ("eval", ["--run_dir=x", "deeper"], ["deeper: ", "not a flag"], USAGE),
     "split and files": ("eval", ["--run_dir=x", "--split=valid", "--source=a", "--target=b"], ["--split"], USAGE),
-    "ensemble": ("eval", ["--run_dir=x", "--run_dir=y"], ["--output_dir: "], USAGE),
+    "ensemble": ("eval", ["--run_dir=x", "--run_dir=y"], ["output_dir: required"], USAGE),
     "config": ("train", ["--config=broken.yaml", "--run_dir=new"], ["broken.yaml:2: modle: "], USAGE),
     "run": ("train", ["--config=good.yaml", "--run_dir=file/new"], ["file/new: Not a dir"], FAILURE),
 }
