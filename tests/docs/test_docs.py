@@ -14,6 +14,8 @@ from pages import commands, configuration
 import memattn
 from memattn import config as configs
 from memattn.attention import MECHANISMS, AttentionMechanism
+from memattn.data.preparation import commands as advice
+from memattn.data.preparation import parallel
 from memattn.errors import ConfigError
 from memattn.sweeps.expand import expand
 
@@ -147,6 +149,17 @@ def test_the_overrides_of_the_page_are_accepted(examples):
     assert {run.model.attention["num_slots"] for run in expand(sweep).values()} == {8, 16, 32}
 
 
+def test_the_tutorial_states_the_times_that_preparation_prints():
+    page = (ROOT / "docs/tutorials/translate.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\d,]+) [^|]*\| (\d+) \| ([\d.]+ hours) \|", page, flags=re.MULTILINE)
+    assert len(rows) == 3
+    for pairs, units_of_a_side, hours in rows:
+        number = int(pairs.replace(",", ""))
+        tokens = 2 * int(units_of_a_side) * number
+        printed = advice.training_time("own_text/small", number, tokens, parallel.default_units(number))
+        assert f"at most about {hours} of one CPU core" in printed
+
+
 def documented():
     """Returns the names that the reference documents from their docstrings, without `memattn.`."""
     text = "".join(block for page in API for block in blocks(page, "{eval-rst}"))
@@ -175,8 +188,10 @@ def test_the_members_that_a_page_names_exist(page):
 
 
 def test_every_python_block_is_run():
-    """The tests below run most; test_public.py runs memattn.load, tests/commands/test_api.py runs the training."""
+    """The tests below run most; test_public.py, test_search_page.py and tests/commands/test_api.py run the rest."""
     run = (
+        "TransformerDecoder",
+        "memattn.sample(",
         "MemoryAttention(",
         "MonotonicAttention(",
         "GRUCell",
@@ -208,7 +223,9 @@ def test_steps_of_a_mechanism_are_those_of_its_call(tmp_path, monkeypatch):
 
 
 def test_the_training_step_of_the_page_lowers_the_loss():
-    model, step = blocks("reference/model.md", "python")
+    model, step = (
+        block for block in blocks("reference/api.md", "python") if "Seq2Seq(" in block or "GradientTape" in block
+    )
     names = {}
     exec(model, names)
     exec(step, names)

@@ -58,7 +58,7 @@ def test_the_readme_is_short():
 def test_configs_of_the_guides_expand_to_as_many_runs_as_printed(tmp_path):
     guides = "".join(page(name) for name in PAGES if name.startswith("docs/guides/"))
     configs = re.findall(r"```yaml\n(# (\S+\.yaml)(?:: (\d+) runs)?\n.*?)```", guides, flags=re.DOTALL)
-    assert {name for _, name, _ in configs} >= {"tiny.yaml", "compare.yaml"}
+    assert {name for _, name, _ in configs} >= {"tiny.yaml"}
     for text, name, runs in configs:
         (tmp_path / name).write_text(text, encoding="utf-8")
         assert len(expand(config.load(str(tmp_path / name), []))) == int(runs or 1), name

@@ -1,4 +1,4 @@
-"""The code of docs/guides/search.md runs: a Transformer decoder with a cache is searched and sampled."""
+"""The code of docs/reference/search.md runs: a Transformer decoder with a cache is searched and sampled."""
 
 import numpy as np
 import pytest
@@ -32,8 +32,9 @@ def test_scores_of_searched_and_sampled_hypotheses_equal_those_without_a_cache(t
     monkeypatch.chdir(tmp_path)
     tf.keras.utils.set_random_seed(3)
     names = {}
-    for code in blocks("guides/search.md", "python"):
-        exec(code, names)
+    for code in blocks("reference/search.md", "python"):
+        if "GRUCell" not in code:
+            exec(code, names)
     for hypotheses, penalty in ((names["hypotheses"], 0.6), (names["samples"], 0.0)):
         for row in range(2):
             fields = (hypotheses.tokens, hypotheses.lengths, hypotheses.scores)

@@ -77,12 +77,6 @@ def test_links_open_pages_of_the_site(site):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [PHONE, LAPTOP])
-def test_tables_of_the_troubleshooting_page_fit_the_window(hidden, width):
-    assert [box for box in hidden["help/troubleshooting.html", width] if box[0] == "DIV"] == []
-
-
-@pytest.mark.slow
 def test_lines_of_100_characters_are_seen_whole_on_a_laptop(hidden):
     for (page, width), boxes in hidden.items():
         if width == LAPTOP:

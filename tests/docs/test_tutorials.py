@@ -112,11 +112,11 @@ def follow(command, tmp_path, monkeypatch):
 
 @pytest.mark.long
 def test_the_layer_trains_in_a_keras_model_of_its_own(follow):
-    """The model with memory attention is trained in full, one other model for three batches."""
-    others = "(WindowedMemoryAttention(num_slots=8), BahdanauAttention(units=64), LuongAttention(units=64))"
+    """The model with windowed memory is trained in full, one other model for three batches."""
+    others = "(MemoryAttention(num_slots=8), BahdanauAttention(units=64), LuongAttention(units=64))"
     changes = {others: "(LuongAttention(units=64),)", '"epochs": 2,': '"epochs": 1, "steps_per_epoch": 3,'}
     for block, printed in follow("layer_in_keras.md", changes):
-        if "epochs=4" in block.code:
+        if "epochs=3" in block.code:
             continue  # progress; versions of Keras print it differently
         if "normalize" in block.code:
             *dates, score = printed.splitlines()
@@ -138,7 +138,7 @@ def test_text_files_become_a_model_that_translates(follow, tmp_path):
     changes = {
         "--set training.max_steps=454": "--set training.max_steps=2 --set decoding.jit_compile=false",
         "--set training.validate_every=454": "--set training.validate_every=2 --set model.units=16",
-        "--run_dir runs/mine\n": "--set model.embedding_size=16 --run_dir runs/mine\n",
+        "jit_compile=false --run_dir": "jit_compile=false --set model.embedding_size=16 --run_dir",
     }
     for block, printed in follow("translate.md", changes):
         if "memattn-translate" in block.code:

@@ -4,10 +4,10 @@ import re
 
 from helpers.repository import ROOT
 
-API = ("reference/layers.md", "reference/search.md", "reference/model.md", "reference/loading.md")
+API = ("reference/api.md", "reference/layers.md", "reference/search.md")
 PAGES = {
     name: (ROOT / "docs" / name).read_text(encoding="utf-8")
-    for name in (*API, "reference/configuration.md", "reference/commands.md", "guides/search.md")
+    for name in (*API, "reference/configuration.md", "reference/commands.md")
 }
 
 
