@@ -1,6 +1,8 @@
 """Errors with a one-line message for the user: what was wrong, where, and what would be right."""
 
 import re
+import textwrap
+from collections.abc import Iterable
 from typing import Any
 
 _LONGEST_WORD, _LONGEST_LINE = 300, 1_000  # characters of a message
@@ -41,6 +43,11 @@ def short(text: str) -> str:
     """Returns a key, a name or a path in printable characters, cut short if it is long, for an error."""
     text = printable(text)
     return text if len(text) <= 120 else f"{text[:116]} ..."
+
+
+def listed(keys: Iterable[str]) -> str:
+    """Returns keys joined by commas, only the first ones if there are many."""
+    return textwrap.shorten(", ".join(keys), 300, placeholder=" ...")
 
 
 def one_line(message: str) -> str:

@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from memattn.config.schema import Origin, did_you_mean, listed, not_one_of, value_of
-from memattn.errors import reason, short
+from memattn.config.schema import Origin, did_you_mean, not_one_of, value_of
+from memattn.errors import listed, reason, short
 
 if TYPE_CHECKING:
     from memattn.attention import AttentionMechanism

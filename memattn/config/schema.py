@@ -8,7 +8,6 @@ import difflib
 import importlib
 import math
 import operator
-import textwrap
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import yaml
 
-from memattn.errors import ConfigError, abbreviated, short
+from memattn.errors import ConfigError, abbreviated, listed, short
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -272,11 +271,6 @@ def did_you_mean(name: Any, known: Iterable[Any]) -> list[str]:
     by_lower_case = {str(each).lower(): str(each) for each in known}
     close = difflib.get_close_matches(str(name)[:_COMPARED_CHARACTERS].lower(), by_lower_case, n=1, cutoff=0.5)
     return [f"did you mean {by_lower_case[close[0]]}?"] if close else []
-
-
-def listed(keys: Iterable[str]) -> str:
-    """Returns keys joined by commas, only the first ones if there are many."""
-    return textwrap.shorten(", ".join(keys), 300, placeholder=" ...")
 
 
 def as_yaml(value: Any) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
-import tensorflow as tf
 
 from memattn.data.sentences import Corpus, Sources
 from memattn.errors import DataError
@@ -210,6 +209,8 @@ class TrainingBatches:
 
     def _shuffled(self, places: np.ndarray, epoch: int) -> np.ndarray:
         """Returns the indices of the pairs at these places of an epoch, by a permutation that needs no table."""
+        import tensorflow as tf  # only here: batches of text that is translated need no TensorFlow
+
         return tf.raw_ops.RandomIndexShuffle(
             index=tf.constant(places, tf.int64),
             seed=tf.constant([self.seed, epoch, 0], tf.uint32),

@@ -1,7 +1,6 @@
 """Searches batches with a model, and decodes a corpus in such batches."""
 
 import contextlib
-import dataclasses
 import math
 import time
 import warnings
@@ -24,21 +23,9 @@ from memattn.models.interface import AligningModel, Alternative, DecodingModel, 
 from memattn.search.arithmetic_optimizer import WITHOUT_ARITHMETIC_OPTIMIZER
 from memattn.search.beam_search import Hypotheses, beam_search
 from memattn.search.sampling import sample
+from memattn.search.translation import Translation, translation
 
 BATCHES_AT_ONCE = 2  # each uses the cores that small operations of the other leave idle
-
-
-@dataclasses.dataclass(frozen=True)
-class Translation:
-    """The n best hypotheses of one source, best first: their tokens and their scores."""
-
-    hypotheses: list[list[str]]
-    scores: list[float]
-
-    @property
-    def best(self) -> list[str]:
-        """The tokens of the best hypothesis; none if the search has no hypothesis."""
-        return self.hypotheses[0] if self.hypotheses else []
 
 
 class Searcher:
@@ -283,10 +270,3 @@ def best_alternative(results: list[Hypotheses], max_lengths: list[tf.Tensor]) ->
     competes = ended | ~tf.reduce_any(ended, 0)
     best = tf.argmax(tf.where(competes, scores, -float("inf")), 0)
     return Hypotheses(*(tf.gather(tf.stack(values, 1), best, batch_dims=1) for values in zip(*results, strict=True)))
-
-
-def translation(hypotheses: Hypotheses, row: int, vocabulary: Vocabulary) -> Translation:
-    """Returns the hypotheses of the source in row `row` of a batch, as tokens."""
-    places = [k for k in range(hypotheses.scores.shape[1]) if np.isfinite(hypotheses.scores[row, k])]
-    tokens = [vocabulary.decode(hypotheses.tokens[row, k, : hypotheses.lengths[row, k]]) for k in places]
-    return Translation(tokens, [float(hypotheses.scores[row, k]) for k in places])

@@ -3,25 +3,29 @@
 import dataclasses
 import json
 import math
+import os
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from memattn.config import check_overrides
-from memattn.config.schema import listed
+from memattn.data import corpus
+from memattn.data import tokenizer as tokenizers
 from memattn.data.batches import streaming_batches
 from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import UNK, Vocabulary
-from memattn.errors import ConfigError, DataError
-from memattn.runs.trained import Trained
-from memattn.runs.trained import load as load_trained
+from memattn.errors import ConfigError, DataError, listed
 from memattn.search import long_lines
-from memattn.search.searcher import Searcher, Translation, translation
+from memattn.search.translation import Translation, translation
 from memattn.serving.attention_output import Part, as_json, word_alignment
 from memattn.serving.streaming import STDIN, in_order, too_long
+
+if TYPE_CHECKING:  # the functions below import TensorFlow when they are called; `Translator` does not need it
+    from memattn.onnx_runtime.searcher import OnnxSearcher
+    from memattn.runs.trained import Trained
+    from memattn.search.searcher import Searcher
 
 
 class Translator:
@@ -45,7 +49,7 @@ class Translator:
 
     def __init__(
         self,
-        searcher: Searcher,
+        searcher: "Searcher | OnnxSearcher",
         tokenizer: Tokenizer,
         vocabulary: Vocabulary,
         *,
@@ -186,8 +190,10 @@ class Translator:
         return "\t".join(fields)
 
 
-def from_trained(trained: Trained, *, n_best: int | None = None, **options: Any) -> Translator:
+def from_trained(trained: "Trained", *, n_best: int | None = None, **options: Any) -> Translator:
     """Makes a translator with a trained model; `options` are arguments of `Translator`. Raises ConfigError."""
+    from memattn.search.searcher import Searcher
+
     trained.check_reads_text("translation")
     config = trained.config.decoding
     if n_best and n_best > config.beam_size and not config.sample:
@@ -207,5 +213,40 @@ def load(run_dir: str, overrides: Sequence[str] = ()) -> Translator:
 
     Raises ConfigError, DataError, RunError, OSError.
     """
+    from memattn.config import check_overrides
+    from memattn.runs import trained
+
     check_overrides(overrides)
-    return from_trained(load_trained([run_dir], ["decoding.jit_compile=false", *overrides], None), n_best=1)
+    return from_trained(trained.load([run_dir], ["decoding.jit_compile=false", *overrides], None), n_best=1)
+
+
+def load_onnx(
+    folder: str,
+    *,
+    n_best: int = 1,
+    scores: bool = False,
+    alignment: Literal["hard", "soft"] | None = None,
+    threads: int = 0,
+    **changes: Any,
+) -> Translator:
+    """Loads a model in ONNX, ready to `translate` lines without TensorFlow.
+
+    Args:
+      folder: folder that `memattn-export --format onnx` wrote.
+      n_best: number of translations of each line.
+      scores: whether to write the score before each translation.
+      alignment: alignments to write, as `Translator` takes them.
+      threads: number of threads; 0: one for each core.
+      **changes: `beam_size`, `batch_size` or `length_penalty`, if other than when the model was exported.
+
+    Raises ConfigError, DataError, OSError.
+    """
+    from memattn.onnx_runtime.searcher import OnnxSearcher
+
+    searcher = OnnxSearcher(folder, threads, n_best=n_best, **changes)
+    config, most = searcher.config, searcher.max_source_length
+    if n_best > config.beam_size:
+        raise ConfigError(f"--nbest: {n_best} is more than the beam size, {config.beam_size}")
+    vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
+    tokenizer = tokenizers.read(folder)
+    return Translator(searcher, tokenizer, vocabulary, max_source_length=most, scores=scores, alignment=alignment)

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from memattn import keras_parts
 from memattn.config import TrainingConfig
-from memattn.config.schema import Origin, did_you_mean, listed, value_of
-from memattn.errors import ConfigError, reason
+from memattn.config.schema import Origin, did_you_mean, value_of
+from memattn.errors import ConfigError, listed, reason
 
 OPTIMIZERS = {  # by the names in training.optimizer: classes of tf.keras.optimizers
     "adam": "Adam",

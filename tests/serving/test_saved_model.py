@@ -19,9 +19,10 @@ from helpers.runs import translator
 
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError
+from memattn.onnx_runtime import FACTS
 from memattn.runs.trained import load
 from memattn.serving import saved_model
-from memattn.serving.saved_model import EXTRA, FACTS
+from memattn.serving.saved_model import EXTRA
 
 pytestmark = pytest.mark.slow
 
