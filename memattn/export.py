@@ -18,12 +18,12 @@ def _main() -> int:
 
     options = flags.FLAGS
     trained = load(options.run_dir, options.set, options.average)
-    longest = _exporter(options.format)(trained, options.output, options.max_source_length)
+    longest = exporter(options.format)(trained, options.output, options.max_source_length)
     print(f"{options.output}: takes sources of up to {longest:,} tokens")
     return 0
 
 
-def _exporter(name: str) -> Callable[..., int]:
+def exporter(name: str) -> Callable[..., int]:
     """Returns the function that exports in a format. Raises ConfigError if a package for it is missing."""
     if name == "saved_model":
         from memattn.serving import saved_model

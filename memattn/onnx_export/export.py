@@ -46,7 +46,8 @@ def _quantize(graph: onnx.ModelProto, path: str) -> None:
     """Writes a graph with weights of 8 bits."""
     logging.disable(logging.WARNING)  # of advice that does not concern these graphs
     try:
-        quantize_dynamic(graph, path, weight_type=QuantType.QInt8)
+        # Weights of 7 bits, so that 16-bit sums do not overflow on CPUs without VNNI instructions.
+        quantize_dynamic(graph, path, weight_type=QuantType.QInt8, reduce_range=True)
     finally:
         logging.disable(logging.NOTSET)
 

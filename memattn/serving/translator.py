@@ -241,7 +241,10 @@ def load_onnx(
 
     Raises ConfigError, DataError, OSError.
     """
-    from memattn.onnx_runtime.searcher import OnnxSearcher
+    try:
+        from memattn.onnx_runtime.searcher import OnnxSearcher
+    except ImportError as error:
+        raise ConfigError(f"{folder}: needs the package {error.name}; pip install {error.name}") from error
 
     searcher = OnnxSearcher(folder, threads, n_best=n_best, **changes)
     config, most = searcher.config, searcher.max_source_length

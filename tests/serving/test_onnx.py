@@ -17,6 +17,7 @@ from memattn.config import Config, DataConfig, DecodingConfig
 from memattn.data.tokenizer import WhitespaceTokenizer
 from memattn.data.vocabulary import EOS, Vocabulary
 from memattn.errors import ConfigError, DataError
+from memattn.export import exporter
 from memattn.runs.trained import Trained, load
 
 pytest.importorskip("onnx")
@@ -170,3 +171,14 @@ def test_a_damaged_export_is_an_error(tmp_path):
     (tmp_path / "onnx" / "encoder.onnx").write_bytes(b"cut")
     with pytest.raises(DataError, match="encoder.onnx: ONNX Runtime cannot load it"):
         load_onnx(str(tmp_path / "onnx"))
+
+
+def test_a_missing_package_is_an_error(monkeypatch):
+    for package, module in (("onnx", "memattn.onnx_export.export"), ("onnxruntime", "memattn.onnx_runtime.searcher")):
+        monkeypatch.setitem(sys.modules, package, None)  # importing it raises
+        monkeypatch.delitem(sys.modules, module)
+        monkeypatch.delattr(module)
+    with pytest.raises(ConfigError, match="--format onnx: needs the package onnx;"):
+        exporter("onnx")
+    with pytest.raises(ConfigError, match="model: needs the package onnxruntime;"):
+        load_onnx("model")
