@@ -9,6 +9,7 @@ from setuptools import find_packages, setup
 ROOT = pathlib.Path(__file__).parent
 CONFIGS = sorted(path.name for path in (ROOT / "configs").iterdir() if path.name != "studies")  # that are installed
 CJK = "sacrebleu[ja,ko]>=2.4,<3"  # with MeCab, the tokenizers of Japanese and Korean
+ONNX = ["onnx>=1.17,<2", "onnxruntime>=1.19,<2"]
 ROUGE = "rouge-score>=0.1.2,<0.2"  # with nltk, for its stemmer
 SPEECH = ["jiwer>=4,<5", "soundfile>=0.13,<1", "soxr>=0.5,<2"]  # error rates, audio files, resampling
 
@@ -43,10 +44,12 @@ setup(
     ],
     extras_require={
         "cjk": [CJK],
+        "onnx": ONNX,
         "rouge": [ROUGE],
         "speech": SPEECH,
         "test": [
             CJK,
+            *ONNX,
             "PYEVALB>=0.1.3,<0.2",
             ROUGE,
             *SPEECH,
@@ -68,6 +71,7 @@ setup(
             "memattn-sweep = memattn.sweep:main",
             "memattn-translate = memattn.translate:main",
             "memattn-export = memattn.export:main",
+            "memattn-onnx = memattn.onnx:main",
             "memattn-report = memattn.report:main",
         ]
     },

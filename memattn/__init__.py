@@ -1,7 +1,7 @@
 """memattn: attention with a fixed-size memory for sequence-to-sequence models, in TensorFlow.
 
 The names in this module are the public interface; subpackages and their modules are internal and may change.
-TensorFlow is imported on first use of a name, so that commands answer --help at once.
+TensorFlow is imported on first use of a name, so that commands answer --help at once; `load_onnx` needs none.
 """
 
 import importlib
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from memattn.models.seq2seq import Seq2Seq, Seq2SeqConfig
     from memattn.search.beam_search import beam_search
     from memattn.search.sampling import sample
-    from memattn.serving.translator import load
+    from memattn.serving.translator import load, load_onnx
 
 __version__ = "0.3.0"
 
@@ -24,6 +24,7 @@ _MODULES = {  # modules of the public names, beside the mechanisms, whose names 
     "beam_search": "memattn.search.beam_search",
     "evaluate_model": "memattn.api",
     "load": "memattn.serving.translator",
+    "load_onnx": "memattn.serving.translator",
     "sample": "memattn.search.sampling",
     "train_model": "memattn.api",
 }

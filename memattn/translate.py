@@ -28,9 +28,15 @@ def _check() -> None:
 
 
 def _main() -> int:
+    write_results(_work(flags.FLAGS))
+    return 0
+
+
+def write_results(work: "Translator | PairScorer") -> None:
+    """Writes the results for the lines of standard input, each as soon as it is ready."""
     from memattn.serving.streaming import available_lines
 
-    work, number = _work(flags.FLAGS), 1
+    number = 1
     try:
         for lines in available_lines(sys.stdin.fileno(), work.batch_size, 16 * work.batch_size):
             for result in work(lines, number):
@@ -38,25 +44,22 @@ def _main() -> int:
             number += len(lines)
     except BrokenPipeError:
         console.silence()
-    return 0
 
 
 def _work(options: flags.FlagValues) -> "Translator | PairScorer":
     """Returns the translator or the scorer that the flags ask for."""
     from memattn.runs.trained import load
     from memattn.serving.pair_scorer import PairScorer
-    from memattn.serving.translator import WITHOUT_XLA, Translator
+    from memattn.serving.translator import WITHOUT_XLA, from_trained
 
     trained = load(options.run_dir, [WITHOUT_XLA, *options.set], options.average)
     if options.score:
         return PairScorer(trained)
-    return Translator(trained, n_best=options.nbest, scores=options.scores, alignment=options.alignment)
+    return from_trained(trained, n_best=options.nbest, scores=options.scores, alignment=options.alignment)
 
 
-def main() -> None:
-    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn-train; several form an ensemble.", required=True)
-    flags.DEFINE_multi_string("set", [], "Override of a key, such as decoding.beam_size=5; repeatable.")
-    flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
+def define_output_flags() -> None:
+    """Defines the flags that say what is written for a line."""
     meaning = "Number of translations of each line; if above 1, each follows the number of its line."
     flags.DEFINE_integer("nbest", None, meaning, lower_bound=1)
     flags.DEFINE_boolean("scores", False, "Print the score before each translation.")
@@ -66,6 +69,13 @@ def main() -> None:
         ["hard", "soft"],
         "Print word alignments after each translation (hard), or JSON with the weights of all source tokens (soft).",
     )
+
+
+def main() -> None:
+    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn-train; several form an ensemble.", required=True)
+    flags.DEFINE_multi_string("set", [], "Override of a key, such as decoding.beam_size=5; repeatable.")
+    flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
+    define_output_flags()
     flags.DEFINE_boolean("score", False, "Print log-probabilities of pairs: lines of source, tab, target.")
     cli.run(_main, tensorflow=True, check=_check)
 

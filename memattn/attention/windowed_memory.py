@@ -5,7 +5,7 @@ import tensorflow as tf
 from memattn.attention.ops import masked_softmax, sum_dtype
 from memattn.attention.slots import SlotReader
 
-_LOWEST_WINDOW = -8.0  # least value of a window; W_alpha s_t can still outweigh it
+LOWEST_WINDOW = -8.0  # least value of a window; W_alpha s_t can still outweigh it
 
 
 class WindowedMemoryAttention(SlotReader):
@@ -38,7 +38,7 @@ def with_windows(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
 
 def position_windows(num_slots: int, mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """Returns the windows as logits [B, S, K]: -d^2 / (2 sigma^2), at least _LOWEST_WINDOW.
+    """Returns the windows as logits [B, S, K]: -d^2 / (2 sigma^2), at least LOWEST_WINDOW.
 
     d is a position's distance to the middle of slot k's stretch; sigma is a quarter of a stretch, or a quarter of one
     position if that is longer. `mask` [B, S] is false for padding, which belongs to no stretch.
@@ -48,4 +48,4 @@ def position_windows(num_slots: int, mask: tf.Tensor, dtype: tf.DType) -> tf.Ten
     stretch = tf.reduce_sum(real, 1)[:, None, None] / num_slots  # [B, 1, 1]
     middles = (tf.range(num_slots, dtype=dtype) + 0.5) * stretch  # [B, 1, K]
     deviation = tf.maximum(stretch, 1.0) / 4
-    return tf.maximum(-0.5 * tf.square((positions - middles) / deviation), _LOWEST_WINDOW)
+    return tf.maximum(-0.5 * tf.square((positions - middles) / deviation), LOWEST_WINDOW)

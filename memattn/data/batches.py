@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
-import tensorflow as tf
 
 from memattn.data.sentences import Corpus, Sources
 from memattn.errors import DataError
@@ -206,6 +205,8 @@ class TrainingBatches:
 
     def _shuffled(self, positions: np.ndarray, epoch: int) -> np.ndarray:
         """Returns the indices of the pairs at these positions of an epoch, by a permutation that needs no table."""
+        import tensorflow as tf  # only here, as batches of lines that are translated need no TensorFlow
+
         return tf.raw_ops.RandomIndexShuffle(
             index=tf.constant(positions, tf.int64),
             seed=tf.constant([self.seed, epoch, 0], tf.uint32),

@@ -17,7 +17,8 @@ from memattn.runs.checkpoints import step_of
 from memattn.runs.result import Result
 from memattn.runs.trained import Trained
 from memattn.search.scorer import Scorer
-from memattn.search.searcher import Searcher, Translation, decode, warm_up
+from memattn.search.searcher import Searcher, decode, warm_up
+from memattn.search.translation import Translation
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,22 +6,9 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from memattn.search.repeated_ngrams import extend_history, forbid_tokens, repeating_tokens
+from memattn.search.translation import Hypotheses
 
 _LARGE_VOCABULARY = 1_000  # from this size on, taking the best tokens of each hypothesis first is faster
-
-
-class Hypotheses(NamedTuple):
-    """The n best hypotheses of each source, best first.
-
-    Attributes:
-      tokens: [B, n, L], `end` from each hypothesis' length on.
-      lengths: [B, n], tokens without the end of sentence; 0 where there is no hypothesis.
-      scores: [B, n], log-probability over length penalty, plus coverage penalty; -inf where there is no hypothesis.
-    """
-
-    tokens: tf.Tensor
-    lengths: tf.Tensor
-    scores: tf.Tensor
 
 
 class _Beam(NamedTuple):

@@ -1,6 +1,8 @@
 """Options of decoding: beam search, or sampling."""
 
 import dataclasses
+import math
+from fractions import Fraction
 from typing import Annotated, Literal
 
 from memattn.options import Options, PositiveInt, Precision, Problems, Range, Seed
@@ -61,3 +63,8 @@ class DecodingConfig(Options):
             yield "coverage_penalty", "is for beam search; decoding.sample has no use for it"
         if self.n_best > self.beam_size and not self.sample:
             yield "n_best", f"{self.n_best} is more than decoding.beam_size = {self.beam_size}"
+
+    def max_steps(self, length: int) -> int:
+        """Returns the bound on steps for a source of `length` states, both with the end of sentence; 0 for padding."""
+        relative = math.ceil(Fraction(str(self.max_length_ratio)) * length)  # with floats, 1.1 * 50 > 55
+        return relative if self.max_length is None else min(relative, self.max_length)

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from memattn.search.beam_search import Hypotheses, length_penalty
+from memattn.search.beam_search import length_penalty
 from memattn.search.repeated_ngrams import extend_history, forbid_tokens, repeating_tokens
+from memattn.search.translation import Hypotheses
 
 
 class _Samples(NamedTuple):

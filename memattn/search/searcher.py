@@ -1,13 +1,10 @@
 """Searches batches with a model, and decodes a corpus in such batches."""
 
 import contextlib
-import dataclasses
-import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,24 +17,12 @@ from memattn.data.sentences import Sources
 from memattn.data.vocabulary import BOS, EOS, Vocabulary
 from memattn.errors import ConfigError
 from memattn.models.interface import AligningModel, Alternative, DecodingModel, aligns
-from memattn.search.beam_search import Hypotheses, beam_search
+from memattn.search.beam_search import beam_search
 from memattn.search.config import DecodingConfig
 from memattn.search.sampling import sample
+from memattn.search.translation import Hypotheses, Translation, translation
 
 BATCHES_AT_ONCE = 2  # each uses the cores that small operations of the other leave idle
-
-
-@dataclasses.dataclass(frozen=True)
-class Translation:
-    """The n best hypotheses of one source, best first: their tokens and their scores."""
-
-    hypotheses: list[list[str]]
-    scores: list[float]
-
-    @property
-    def best(self) -> list[str]:
-        """The tokens of the best hypothesis; none if the search has no hypothesis."""
-        return self.hypotheses[0] if self.hypotheses else []
 
 
 class Searcher:
@@ -168,7 +153,7 @@ class Searcher:
                 state,
                 beam_size=config.beam_size,
                 n_best=config.n_best,
-                max_steps=self._limit(mask.shape[1]),
+                max_steps=self.config.max_steps(mask.shape[1]),
                 **coverage,
                 **shared,
             )
@@ -198,7 +183,7 @@ class Searcher:
 
     def _uniforms(self, seed: int, numbers: Iterable[int], rows: int, width: int) -> np.ndarray:
         """Returns random numbers [steps, B, n], which depend on the seed and a sentence's number, not on the batch."""
-        uniforms = np.zeros([self._limit(width), rows, self.config.n_best], np.float32)
+        uniforms = np.zeros([self.config.max_steps(width), rows, self.config.n_best], np.float32)
         for row, number in enumerate(numbers):
             generator = np.random.Generator(np.random.Philox(key=[seed, number]))
             uniforms[:, row] = generator.random([uniforms.shape[0], uniforms.shape[2]], np.float32)
@@ -208,14 +193,9 @@ class Searcher:
         """Returns upper bounds on decoder steps [B] by the mask of states [B, P]; `max_steps` [B] is the model's."""
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), 1)
         # Computed in Python, where products are exact.
-        limits = tf.constant([self._limit(length) for length in range(mask.shape[1] + 1)], tf.int32)
+        limits = tf.constant([self.config.max_steps(length) for length in range(mask.shape[1] + 1)], tf.int32)
         max_lengths = tf.gather(limits, lengths)
         return max_lengths if max_steps is None else tf.minimum(max_lengths, max_steps)
-
-    def _limit(self, length: int) -> int:
-        """Returns the bound on steps for a source of `length` states, both with the end of sentence; 0 for padding."""
-        relative = math.ceil(Fraction(str(self.config.max_length_ratio)) * length)  # with floats, 1.1 * 50 > 55
-        return relative if self.config.max_length is None else min(relative, self.config.max_length)
 
 
 class StoppedError(Exception):
@@ -284,10 +264,3 @@ def best_alternative(results: list[Hypotheses], max_lengths: list[tf.Tensor]) ->
     competes = ended | ~tf.reduce_any(ended, 0)
     best = tf.argmax(tf.where(competes, scores, -float("inf")), 0)
     return Hypotheses(*(tf.gather(tf.stack(values, 1), best, batch_dims=1) for values in zip(*results, strict=True)))
-
-
-def translation(hypotheses: Hypotheses, row: int, vocabulary: Vocabulary) -> Translation:
-    """Returns the hypotheses of the source in row `row` of a batch, as tokens."""
-    ranks = [k for k in range(hypotheses.scores.shape[1]) if np.isfinite(hypotheses.scores[row, k])]
-    tokens = [vocabulary.decode(hypotheses.tokens[row, k, : hypotheses.lengths[row, k]]) for k in ranks]
-    return Translation(tokens, [float(hypotheses.scores[row, k]) for k in ranks])

@@ -1,29 +1,22 @@
 """Exports a trained model with its search as TensorFlow's SavedModel, which runs without memattn."""
 
 import functools
-import json
-import os
-import shutil
 from collections.abc import Callable
 from typing import Any, cast
 
 import tensorflow as tf
 
-from memattn import config as configs
 from memattn import files, xla
-from memattn.data.corpus import VOCABULARY
 from memattn.data.vocabulary import EOS, PAD, UNK
-from memattn.errors import ConfigError
 from memattn.models.interface import AligningModel
-from memattn.runs import checkpoints, provenance
 from memattn.runs.checkpoints import tensorflow_variable
 from memattn.runs.trained import Trained
-from memattn.search.beam_search import Hypotheses
 from memattn.search.searcher import Searcher
+from memattn.search.translation import Hypotheses
+from memattn.serving import exporting
 
-EXTRA, FACTS = "assets.extra", "export.json"
+EXTRA = "assets.extra"
 _NO_TOKEN = ""  # pads tensors of tokens
-_NOT_EXPORTED = {"lexicon": "vocabulary selection", "sample": "sampling"}  # keys of `decoding`: an export has neither
 
 
 def export(trained: Trained, folder: str, max_source_length: int | None = None) -> int:
@@ -37,28 +30,11 @@ def export(trained: Trained, folder: str, max_source_length: int | None = None) 
 
     Returns the most tokens of a source. Raises ConfigError, OSError.
     """
-    trained.check_reads_text("memattn-export")
-    for key, option in _NOT_EXPORTED.items():
-        if getattr(trained.config.decoding, key):
-            raise ConfigError(f"decoding.{key}: {option} is not exported; --set decoding.{key}=null")
-    if trained.config.model.has_memory_length and not trained.config.decoding.memory_ratio:
-        raise ConfigError("decoding.memory_ratio: an exported model needs one; --set decoding.memory_ratio=1.2, say")
-    folder = os.path.normpath(folder)
-    checkpoints.check_path(folder)
-    if os.path.exists(folder):
-        raise ConfigError(f"{folder}: exists; use another --output")
-    files.make_folder(os.path.dirname(folder))
     longest = max_source_length or trained.max_source_length
-    unfinished = files.unfinished_path(folder)
-    try:
-        with files.naming(unfinished), xla.portable():
-            module = _Module(trained, longest)
-            tf.saved_model.save(module, unfinished, module.signatures())
-        _write_extra(trained, longest, os.path.join(unfinished, EXTRA))
-        files.move(unfinished, folder)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
+    new_folder = exporting.new_folder(trained, folder, longest, EXTRA)
+    with new_folder as unfinished, files.naming(unfinished), xla.portable():
+        module = _Module(trained, longest)
+        tf.saved_model.save(module, unfinished, module.signatures())
     return longest
 
 
@@ -68,20 +44,6 @@ def _padded_widths(longest: int) -> list[int]:
     while widths[-1] < longest:
         widths.append(widths[-1] * 3 // 2 if len(widths) % 2 else widths[-1] * 4 // 3)
     return widths
-
-
-def _write_extra(trained: Trained, longest: int, folder: str) -> None:
-    """Writes the files beside the model that say what its tokens are, and how it was made."""
-    os.makedirs(folder)
-    for name, content in {VOCABULARY: str(trained.vocabulary), **trained.tokenizer.files()}.items():
-        files.write(os.path.join(folder, name), content)
-    facts = {
-        "max_source_length": longest,
-        "checkpoints": trained.checkpoints,
-        **provenance.conditions(),
-        "config": configs.to_dict(trained.config),
-    }
-    files.write(os.path.join(folder, FACTS), json.dumps(facts, indent=2) + "\n")
 
 
 class _Module(tf.Module):

@@ -6,22 +6,27 @@ import math
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from memattn.config import check_overrides
+from memattn.data import corpus
+from memattn.data import tokenizer as tokenizers
 from memattn.data.batches import streaming_batches
 from memattn.data.bpe import SEPARATOR
 from memattn.data.sentences import Sentences
-from memattn.data.vocabulary import UNK
+from memattn.data.tokenizer import Tokenizer
+from memattn.data.vocabulary import UNK, Vocabulary
 from memattn.errors import ConfigError, DataError, abbreviated
 from memattn.options import listed
-from memattn.runs.trained import Trained
-from memattn.runs.trained import load as load_trained
-from memattn.search.searcher import Searcher, translation
+from memattn.search.translation import translation
 from memattn.serving.attention_output import Part, word_alignment
 from memattn.serving.streaming import STDIN, in_order, too_long
+
+if TYPE_CHECKING:  # a function below imports TensorFlow or ONNX Runtime when it is called; the class needs neither
+    from memattn.onnx_runtime.searcher import OnnxSearcher
+    from memattn.runs.trained import Trained
+    from memattn.search.searcher import Searcher
 
 WITHOUT_XLA = "decoding.jit_compile=false"  # compiling takes longer than a few translations
 _SENTENCE_ENDS = tuple(".!?…。！？؟।")
@@ -32,8 +37,11 @@ class Translator:
     """Turns lines of text into lines of output.
 
     Args:
-      trained: a trained model. `decoding.long_lines` says what happens to a line that is too long for it.
-      n_best: number of translations of each line; None: `decoding.n_best`.
+      searcher: finds the translations. Its config says how many each line gets, and what happens to a line that is too
+        long.
+      tokenizer: turns lines into tokens, and tokens into lines.
+      vocabulary: vocabulary of source and target.
+      max_source_length: upper bound on the tokens of a line that is translated in one piece.
       scores: whether to write the score before each translation.
       alignment: "hard" writes word alignments (source-target, numbered from 0) after each translation; "soft" writes
         JSON with the weights of all source tokens instead of the line; None writes neither.
@@ -41,31 +49,27 @@ class Translator:
     Attributes:
       batch_size: number of lines that are translated at a time.
 
-    Raises ConfigError for a model whose sources are no text, for more translations than the beam has, and for
-    alignments of a model without attention.
+    Raises ConfigError for alignments of a model without attention.
     """
 
     def __init__(
         self,
-        trained: Trained,
+        searcher: "Searcher | OnnxSearcher",
+        tokenizer: Tokenizer,
+        vocabulary: Vocabulary,
+        max_source_length: int,
         *,
-        n_best: int | None = None,
         scores: bool = False,
         alignment: Literal["hard", "soft"] | None = None,
     ):
-        trained.check_reads_text("translation")
-        config = trained.config.decoding
-        if n_best and n_best > config.beam_size and not config.sample:
-            raise ConfigError(f"--nbest: {n_best} is more than decoding.beam_size = {config.beam_size}")
-        self._config = dataclasses.replace(config, n_best=n_best or config.n_best)
-        self._searcher = Searcher(trained.model, self._config, trained.lexicon)
-        if alignment and not self._searcher.has_alignments:
+        if alignment and not searcher.has_alignments:
             raise ConfigError("--alignment: a model without attention has no alignments")
-        self._tokenizer, self._vocabulary = trained.tokenizer, trained.vocabulary
-        self._most_tokens = trained.max_source_length
+        self._searcher, self._config = searcher, searcher.config
+        self._tokenizer, self._vocabulary = tokenizer, vocabulary
+        self._most_tokens = max_source_length
         self._scores, self._alignment = scores, alignment
         self._warned: set[str] = set()  # kinds of warnings that are given once
-        self.batch_size = config.batch_size
+        self.batch_size = searcher.config.batch_size
 
     def translate(self, lines: list[str]) -> list[str]:
         """Returns the best translation of each line. Raises DataError, also for a string in place of a list."""
@@ -211,6 +215,27 @@ def _ends_a_sentence(tokens: list[str], word_numbers: list[int], end: int) -> bo
     return tokens[end - 1].removesuffix(SEPARATOR).endswith(ends)
 
 
+def from_trained(trained: "Trained", *, n_best: int | None = None, **options: Any) -> Translator:
+    """Returns a translator with a trained model.
+
+    Args:
+      trained: the trained model.
+      n_best: number of translations of each line; None: `decoding.n_best`.
+      **options: `scores` and `alignment`, as `Translator` takes them.
+
+    Raises ConfigError for a model whose sources are no text, for more translations than the beam has, and for
+    alignments of a model without attention.
+    """
+    from memattn.search.searcher import Searcher
+
+    trained.check_reads_text("translation")
+    config = trained.config.decoding
+    if n_best and n_best > config.beam_size and not config.sample:
+        raise ConfigError(f"--nbest: {n_best} is more than decoding.beam_size = {config.beam_size}")
+    searcher = Searcher(trained.model, dataclasses.replace(config, n_best=n_best or config.n_best), trained.lexicon)
+    return Translator(searcher, trained.tokenizer, trained.vocabulary, trained.max_source_length, **options)
+
+
 def load(run_dir: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Translator:
     """Loads the model of a run folder, ready to `translate` lines.
 
@@ -220,5 +245,47 @@ def load(run_dir: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Tran
 
     Raises ConfigError, DataError, RunError, OSError.
     """
+    from memattn.config import check_overrides
+    from memattn.runs import trained
+
     check_overrides(overrides)
-    return Translator(load_trained([os.fspath(run_dir)], [WITHOUT_XLA, *overrides]), n_best=1)
+    return from_trained(trained.load([os.fspath(run_dir)], [WITHOUT_XLA, *overrides]), n_best=1)
+
+
+def load_onnx(
+    folder: str | os.PathLike[str],
+    *,
+    n_best: int | None = 1,
+    beam_size: int | None = None,
+    batch_size: int | None = None,
+    length_penalty: float | None = None,
+    threads: int = 0,
+    scores: bool = False,
+    alignment: Literal["hard", "soft"] | None = None,
+) -> Translator:
+    """Loads a model in ONNX, ready to `translate` lines without TensorFlow.
+
+    Args:
+      folder: folder that `memattn-export --format onnx` wrote.
+      n_best: number of translations of each line; None: as exported.
+      beam_size: hypotheses of a source; None: as exported.
+      batch_size: lines translated at once; None: as exported.
+      length_penalty: length penalty; None: as exported.
+      threads: number of threads; 0: one for each core.
+      scores: whether to write the score before each translation.
+      alignment: "hard" writes word alignments after each translation; "soft" writes JSON with the weights of all source
+        tokens instead of the line.
+
+    Raises ConfigError, DataError, OSError.
+    """
+    folder = os.fspath(folder)
+    try:
+        from memattn.onnx_runtime.searcher import OnnxSearcher
+    except ImportError as error:
+        raise ConfigError(f"{folder}: needs the package {error.name}; pip install {error.name}") from error
+
+    decoding = {"n_best": n_best, "beam_size": beam_size, "batch_size": batch_size, "length_penalty": length_penalty}
+    searcher = OnnxSearcher(folder, threads, **{key: value for key, value in decoding.items() if value is not None})
+    vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
+    options: dict[str, Any] = {"scores": scores, "alignment": alignment}
+    return Translator(searcher, tokenizers.read(folder), vocabulary, searcher.max_source_length, **options)

@@ -8,7 +8,7 @@ from unittest import mock
 
 from absl import flags
 
-from memattn import cli, eval, export, prepare, report, sweep, train, translate
+from memattn import cli, eval, export, onnx, prepare, report, sweep, train, translate
 from pages.filling import filled
 
 BEGIN, END = "<!-- commands -->\n", "<!-- end of commands -->\n"
@@ -20,6 +20,7 @@ _COMMANDS = {
     "translate": translate.main,
     "sweep": sweep.main,
     "export": export.main,
+    "onnx": onnx.main,
 }
 _TYPES = {"string": "str", "int": "int", "float": "number", "bool": "", "comma separated list of strings": "list"}
 

@@ -15,7 +15,7 @@ from memattn.errors import ConfigError, DataError
 from memattn.runs.trained import load
 from memattn.serving.pair_scorer import PairScorer
 from memattn.serving.saved_model import export
-from memattn.serving.translator import Translator
+from memattn.serving.translator import from_trained
 from memattn.training.trainer import Trainer, train
 
 F, LETTERS = 4, "abcd"
@@ -217,7 +217,7 @@ def test_a_run_on_features_resumes_bit_for_bit_and_is_evaluated(tmp_path, capsys
     assert_same_run(tmp_path / "uninterrupted", tmp_path / "resumed")
     assert evaluate(tmp_path / "resumed", "decoding.coverage_penalty=0.1")["sentences"] == 12
     trained = load([str(tmp_path / "resumed")], [], None)
-    for use in (Translator, PairScorer, lambda model: export(model, str(tmp_path / "exported"))):
+    for use in (from_trained, PairScorer, lambda model: export(model, str(tmp_path / "exported"))):
         with pytest.raises(ConfigError, match="needs sources of text, and the run's data.source is features"):
             use(trained)
 

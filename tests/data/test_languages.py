@@ -17,7 +17,7 @@ from memattn.data.preparation.parallel import Settings
 from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import TextSettings
 from memattn.runs.trained import load
-from memattn.serving.translator import Translator
+from memattn.serving.translator import from_trained
 from memattn.training.trainer import train
 
 pytestmark = pytest.mark.slow
@@ -113,7 +113,7 @@ def test_thai_is_learned_and_scored(tmp_path):
 
     trained = load([str(run_dir)], [], None)
     source = read_lines(splits["valid"][0])[0]
-    (line,) = Translator(trained, n_best=1, alignment="hard")([source], 1)
+    (line,) = from_trained(trained, n_best=1, alignment="hard")([source], 1)
     aligned = [int(pair.split("-")[1]) for pair in line.split("\t")[1].split(" ")]
     assert aligned == list(range(len(aligned)))
     assert len(aligned) >= 5

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from memattn.search.beam_search import Hypotheses, beam_search
+from memattn.search.beam_search import beam_search
+from memattn.search.translation import Hypotheses
 
 START, END, V = 1, 2, 5
 CODES = 997  # states of the fake model

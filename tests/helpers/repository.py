@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = {"eval", "export", "prepare", "report", "sweep", "train", "translate"}  # memattn.NAME, each with main()
+COMMANDS = {"eval", "export", "onnx", "prepare", "report", "sweep", "train", "translate"}  # modules with main()
 
 
 def run_command(module, *arguments, timeout=120, **options):

@@ -15,7 +15,7 @@ import memattn
 from memattn import config as configs
 from memattn.runs.result import Result
 from memattn.runs.run import Run
-from memattn.serving.translator import Translator
+from memattn.serving.translator import from_trained
 
 TINY = {
     "data": {"copy": {"max_length": 5, "num_symbols": 4, "train_examples": 60, "valid_examples": 12}, "num_buckets": 1},
@@ -68,7 +68,7 @@ def evaluate(run_dir, *overrides, split="valid", plots=0, output_dir=None):
 
 def translator(trained, **options):
     """A translator of a trained run, which gives one translation per line unless options ask for more."""
-    return Translator(trained, **{"n_best": 1, **options})
+    return from_trained(trained, **{"n_best": 1, **options})
 
 
 def made_up_result(config, **changes):

@@ -15,9 +15,9 @@ from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError
 from memattn.models.neural_gpu.model import KINDS
 from memattn.runs.trained import load
-from memattn.search.beam_search import Hypotheses
 from memattn.search.scorer import Scorer
 from memattn.search.searcher import Searcher, best_alternative
+from memattn.search.translation import Hypotheses
 from memattn.serving import saved_model
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train

@@ -15,7 +15,7 @@ from memattn.evaluation import styles
 from memattn.runs import building
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
-from memattn.serving.translator import Translator
+from memattn.serving.translator import from_trained
 from memattn.sweeps.expand import expand
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
@@ -111,7 +111,7 @@ def test_a_run_trains_evaluates_and_translates(jit_compile, write_config, tmp_pa
     assert np.isfinite(
         evaluate(run_dir, "decoding.batch_size=5")["bleu"]
     )  # 12 sentences: the last batch has 3 rows of padding
-    translator = Translator(load([run_dir], [], None), alignment="hard")
+    translator = from_trained(load([run_dir], [], None), alignment="hard")
     assert len(list(translator(["1 2", "", "1"], 0))) == 3
     assert uses is None or uses
 

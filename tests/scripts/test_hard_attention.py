@@ -9,7 +9,7 @@ from studies import hard_attention
 
 import memattn
 from memattn.data.vocabulary import EOS, PAD
-from memattn.search.beam_search import Hypotheses
+from memattn.search.translation import Hypotheses
 
 pytestmark = pytest.mark.slow
 

@@ -22,7 +22,8 @@ from helpers.fake_search import (
 )
 from helpers.marks import slow
 
-from memattn.search.beam_search import Hypotheses, beam_search
+from memattn.search.beam_search import beam_search
+from memattn.search.translation import Hypotheses
 
 
 def log_probability_of(source, tokens, max_length, table=TABLE):

@@ -1,7 +1,6 @@
 """Warnings about sentences for which a model gives NaN, with a searcher that has no hypothesis for some."""
 
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +9,8 @@ from memattn.config import DecodingConfig
 from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import WhitespaceTokenizer
 from memattn.data.vocabulary import EOS, Vocabulary
-from memattn.search.beam_search import Hypotheses
 from memattn.search.searcher import decode
+from memattn.search.translation import Hypotheses
 from memattn.serving.translator import Translator
 
 VOCABULARY = Vocabulary(["a", "b", "bad"])
@@ -32,14 +31,10 @@ def sentences(lines):
     return Sentences.from_ids([VOCABULARY.encode(line.split()) for line in lines])
 
 
-def translator(monkeypatch):
-    """A translator of a fake run, with the searcher above."""
-    monkeypatch.setattr("memattn.serving.translator.Searcher", lambda *_: Searcher())
-    config = SimpleNamespace(decoding=Searcher.config)
-    run = {"model": None, "lexicon": None, "tokenizer": WhitespaceTokenizer(), "vocabulary": VOCABULARY}
-    return Translator(
-        SimpleNamespace(**run, config=config, max_source_length=9, check_reads_text=lambda _: None), n_best=1
-    )
+@pytest.fixture
+def translator():
+    """A translator with the searcher above."""
+    return Translator(Searcher(), WhitespaceTokenizer(), VOCABULARY, 9)
 
 
 def test_decoding_a_corpus_warns_of_the_number_of_failed_sentences():
@@ -48,16 +43,15 @@ def test_decoding_a_corpus_warns_of_the_number_of_failed_sentences():
     assert [translation.best for translation in translations] == [["a", "b"], [], ["b"], [], ["a"]]
 
 
-def test_translating_lines_warns_of_the_first_that_failed(monkeypatch):
-    translate = translator(monkeypatch)
+def test_translating_lines_warns_of_the_first_that_failed(translator):
     with pytest.warns(UserWarning, match="^lines:3: the model's outputs are not finite") as caught:
-        assert translate.translate(["a b", "", "bad", "b", "bad a"]) == ["a b", "", "", "b", ""]
-        assert translate.translate(["bad"]) == [""]
+        assert translator.translate(["a b", "", "bad", "b", "bad a"]) == ["a b", "", "", "b", ""]
+        assert translator.translate(["bad"]) == [""]
     assert len(caught) == 1
 
 
-def test_sentences_with_hypotheses_cause_no_warning(monkeypatch):
+def test_sentences_with_hypotheses_cause_no_warning(translator):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         decode(Searcher(), sentences(["a b", "b"]), VOCABULARY, 1)
-        assert translator(monkeypatch).translate(["a", ""]) == ["a", ""]
+        assert translator.translate(["a", ""]) == ["a", ""]

@@ -20,8 +20,8 @@ from memattn.evaluation.test_set import read_split
 from memattn.models.ensemble import Ensemble
 from memattn.runs import building
 from memattn.runs.trained import load
-from memattn.search.beam_search import Hypotheses
 from memattn.search.searcher import Searcher, decode, warm_up
+from memattn.search.translation import Hypotheses
 from memattn.training.trainer import train
 
 V = 32

@@ -19,9 +19,10 @@ from helpers.runs import translator
 
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError
+from memattn.onnx_runtime import METADATA
 from memattn.runs.trained import load
 from memattn.serving import saved_model
-from memattn.serving.saved_model import EXTRA, FACTS
+from memattn.serving.saved_model import EXTRA
 
 pytestmark = pytest.mark.slow
 
@@ -209,7 +210,7 @@ def test_the_command_exports(runs, command, tmp_path):
     status, stdout, stderr = command(runs[1], "memattn.export", "--run_dir", "bahdanau", "--output", output)
     assert (status, stderr) == (0, "")
     assert stdout.startswith(f"{output}: takes sources of up to ")
-    facts = json.loads((tmp_path / "model" / EXTRA / FACTS).read_text())
+    facts = json.loads((tmp_path / "model" / EXTRA / METADATA).read_text())
     assert stdout.endswith(f" {facts['max_source_length']:,} tokens\n")
 
 

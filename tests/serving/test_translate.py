@@ -31,7 +31,8 @@ from memattn.models.ensemble import Ensemble
 from memattn.runs.run import Run
 from memattn.runs.trained import load
 from memattn.search.scorer import Scorer
-from memattn.search.searcher import Searcher, Translation
+from memattn.search.searcher import Searcher
+from memattn.search.translation import Translation
 from memattn.serving.attention_output import Part, word_alignment
 from memattn.serving.pair_scorer import PairScorer
 from memattn.serving.streaming import available_lines

@@ -13,7 +13,7 @@ from memattn import config as configs
 from memattn.config import TrainingConfig
 from memattn.data.corpus import read_vocabulary
 from memattn.evaluation import plots
-from memattn.search.searcher import Translation
+from memattn.search.translation import Translation
 from memattn.training import reporting, trainer, validation
 from memattn.training.distribution import Workers
 from memattn.training.progress import Progress

@@ -10,7 +10,8 @@ from memattn.evaluation import plots as evaluation_plots
 from memattn.evaluation import styles
 from memattn.models.interface import AligningModel
 from memattn.runs.trained import load
-from memattn.search.searcher import Searcher, translation
+from memattn.search.searcher import Searcher
+from memattn.search.translation import translation
 from memattn.sweeps.results import SweepRun
 from studies import names, plots
 from studies.output import Output, at_least_one

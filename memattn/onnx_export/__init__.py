@@ -1,0 +1,1 @@
+"""Writes a trained sequence-to-sequence model as graphs of ONNX."""
