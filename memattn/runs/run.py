@@ -27,7 +27,7 @@ from memattn.runs.result import Result
 
 CONFIG, VOCABULARY, METADATA, VALIDATIONS = "config.yaml", corpus.VOCABULARY, "corpus.json", "validation.csv"
 CHECKPOINTS, BEST, EVENTS, LOCK = "checkpoints", "best", "events", "lock"
-MEMORY_LINE = "memory_line"  # key of METADATA: what `TrainingBatches.memory_line` returns
+MEMORY_LINE = "memory_line"  # key of METADATA: what `TrainingBatches.length_regression` returns
 # Files of an evaluation. Text that people read has files of its own if it differs from tokenized text.
 RESULT, MODEL_CARD, N_BEST, ALIGNMENTS = "result.json", "model_card.md", "n_best.tsv", "alignments"
 HYPOTHESES, REFERENCES = "hypotheses.txt", "references.txt"
