@@ -149,15 +149,6 @@ def test_where_all_embeddings_are_equal_a_search_finds_nothing():
     assert (result["recall at 100"], result["median rank"]) == ("0.0%", 150)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(["--lengths", "60"], "--lengths: '60'; give some of 50"), (["--models", ""], "--models: empty")],
-)
-def test_invalid_arguments_of_the_adding_problem_are_reported(arguments, message, tmp_path, command):
-    status, _, errors = command(tmp_path, "scripts.adding_problem", *arguments)
-    assert (status, message in errors, "Traceback" in errors) == (2, True, False)
-
-
 def test_a_table_labels_shares_that_test_sequences_chose(tmp_path, command):
     cell = {"task": "addition", "model": "unweighted", "learning_rate": 0.01, "seed": 1}
     cell |= {"epochs": 9, "constant_right": 0.1, "seconds": 1.0}
