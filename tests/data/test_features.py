@@ -268,14 +268,6 @@ def test_a_model_learns_to_read_features(tmp_path):
         ({"decoding.lexicon": "lexicon.tsv"}, "decoding.lexicon: needs data.source: tokens"),
         ({"data.folder": "null", "data.copy": "{}"}, "data.source: features are for a prepared corpus; data.copy has"),
         ({"data.source": "tokens"}, "model.spec_augment: is for sources of vectors"),
-        ({"data.source": "feature"}, "'feature' is none of tokens, features; did you mean features?"),
-        ({"model.encoder_reduce": "[2, 2]"}, "model.encoder_reduce: 2 factors, but 2 layers have 1 joints"),
-        (
-            {"model.decoder": "rnnsearch", "model.layers": "1", "model.encoder_layers": "3"},
-            "model.bridge: the bridge backward, which rnnsearch has by default, is for encoder_layers: 1, not 3",
-        ),
-        ({"model.encoder_reduce": "[0]"}, "model.encoder_reduce: expected ints from 1 to 100, not 0"),
-        ({"model.bridge": "backward"}, "model.bridge: backward is for encoder_layers: 1, not 2"),
     ],
 )
 def test_settings_that_need_tokens_are_refused_with_features(changes, message):
