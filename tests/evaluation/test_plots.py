@@ -88,25 +88,7 @@ def test_slots_are_drawn_in_the_order_of_their_positions(tmp_path, figure):
 
 
 def test_odd_tokens_are_drawn_unchanged(tmp_path, figure):
-    tokens = [
-        "$",
-        "$$",
-        "$_$",
-        "$x$",
-        "a$b_{$",
-        "_",
-        "__",
-        "^",
-        "\\frac",
-        "%",
-        "{",
-        "<s>",
-        "@@",
-        "Ł",
-        "中文",
-        "\x01",
-        "…",
-    ]
+    tokens = [*"$_^%{Ł\x01…", "$$", "$_$", "$x$", "a$b_{$", "__", "\\frac", "<s>", "@@", "中文"]
     path, size = tmp_path / "alignments.png", len(tokens)
     plots.alignments(str(path), tokens, tokens, *scores(size, size, 0))
     assert_is_a_picture(path)
