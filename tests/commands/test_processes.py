@@ -148,7 +148,6 @@ def test_contradictory_flags_are_reported_before_tensorflow_is_imported(command,
     assert not any(line.endswith("| tensorflow") for line in lines)
 
 
-@pytest.mark.long
 def test_a_stack_trace_is_printed_on_request():
     arguments = ["memattn.train", "--config", "nowhere.yaml", "--run_dir", "run"]
     line = "error: nowhere.yaml: cannot read the config: No such file or directory; shipped configs: "

@@ -206,7 +206,7 @@ def test_batches_of_decoding_and_scoring_hold_every_source_once(tmp_path):
             np.testing.assert_array_equal(lengths[: len(members)], pairs.source.lengths()[members])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_run_on_features_resumes_bit_for_bit_and_is_evaluated(tmp_path, capsys):
     config = config_of(write_corpus(tmp_path / "corpus"))
     assert train(config, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
