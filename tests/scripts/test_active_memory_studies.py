@@ -194,16 +194,6 @@ def test_the_table_of_memory_lengths_has_a_row_for_each_way_to_choose_one(tmp_pa
     assert {row["seeds"] for row in rows} == {"2"}
 
 
-def test_the_table_of_spelled_words_has_a_row_for_each_model_and_kind_of_unit(tmp_path):
-    output = Output(str(tmp_path), "small")
-    kaiser2016.spelled(output, made_up("spelled", bleu=lambda config: 20.0 + config.data.folder.endswith("spelled")))
-    rows = [(row["units"], row["model"], row["seeds"], row["test BLEU"]) for row in rows_of(output)]
-    assert rows == [
-        ("BPE", "Bahdanau", "1", "20.00"),
-        ("words and characters", "Bahdanau", "1", "21.00"),
-    ]
-
-
 def test_parsing_has_a_row_for_each_model_also_before_its_test(tmp_path):
     output, rows = Output(str(tmp_path), "small"), []
     for run in made_up("parsing", bleu=lambda config: 50.0):
