@@ -14,7 +14,7 @@ from memattn import processes, reading
 from memattn.config import Config
 from memattn.data import corpus
 from memattn.data import tokenizer as tokenizers
-from memattn.data.features import FACTS as SOURCE_METADATA
+from memattn.data.features import METADATA as SOURCE_METADATA
 from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
@@ -103,7 +103,7 @@ class Run:
 
     @property
     def source_metadata(self) -> dict[str, Any]:
-        """Properties of the sources on which the model depends; see `Sources.facts`. Raises RunError, OSError."""
+        """Properties of the sources on which the model depends; see `Sources.metadata`. Raises RunError, OSError."""
         return {name: value for name, value in self.metadata.items() if name in SOURCE_METADATA}
 
     def reads_as(self, vocabulary: Vocabulary, tokenizer: Tokenizer) -> bool:

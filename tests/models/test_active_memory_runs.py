@@ -113,9 +113,9 @@ def test_a_run_estimates_the_length_of_its_memory_from_its_training_pairs(tiny_c
     line = trained.model.memory_intercept, trained.model.memory_slope
     assert line == pytest.approx((-1.0, 2.0))  # S symbols and the end become 2 S and the end
     assert evaluate(run)["config"]["decoding"]["memory_ratio"] == "estimate"
-    facts = tmp_path / "run" / "corpus.json"
-    stored = json.loads(facts.read_text())
-    facts.write_text(json.dumps({name: fact for name, fact in stored.items() if name != "memory_line"}))
+    metadata = tmp_path / "run" / "corpus.json"
+    stored = json.loads(metadata.read_text())
+    metadata.write_text(json.dumps({name: value for name, value in stored.items() if name != "memory_line"}))
     with pytest.raises(ConfigError, match="decoding.memory_ratio: no estimate, .* such as 1.2, or null to search all"):
         evaluate(run)
 
