@@ -49,7 +49,7 @@ def read_split(trained: Trained, split: str) -> TestSet:
         raise ConfigError(f"data.folder: {problem}; memattn-eval decodes files with --source")
     corpus.check_split(folder, split, corpus.splits(folder))
     test_set = read(folder, split, vocabulary, run.tokenizer, trained.config.data.source)
-    if (metadata := test_set.source.facts()) != run.source_metadata:
+    if (metadata := test_set.source.metadata()) != run.source_metadata:
         problem = f"the sources of {folder} have {metadata}, not the run's {run.source_metadata}"
         raise ConfigError(f"data.folder: {problem}; prepare it with --vocabulary_of")
     return test_set

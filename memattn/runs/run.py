@@ -14,7 +14,7 @@ from memattn import processes, reading
 from memattn.config import Config
 from memattn.data import corpus
 from memattn.data import tokenizer as tokenizers
-from memattn.data.features import FACTS as SOURCE_METADATA
+from memattn.data.features import METADATA as SOURCE_METADATA
 from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
@@ -27,7 +27,7 @@ from memattn.runs.result import Result
 
 CONFIG, VOCABULARY, METADATA, VALIDATIONS = "config.yaml", corpus.VOCABULARY, "corpus.json", "validation.csv"
 CHECKPOINTS, BEST, EVENTS, LOCK = "checkpoints", "best", "events", "lock"
-MEMORY_LINE = "memory_line"  # key of METADATA: what `TrainingBatches.memory_line` returns
+MEMORY_LINE = "memory_line"  # key of METADATA: what `TrainingBatches.length_regression` returns
 # Files of an evaluation. Text that people read has files of its own if it differs from tokenized text.
 RESULT, MODEL_CARD, N_BEST, ALIGNMENTS = "result.json", "model_card.md", "n_best.tsv", "alignments"
 HYPOTHESES, REFERENCES = "hypotheses.txt", "references.txt"
@@ -103,7 +103,7 @@ class Run:
 
     @property
     def source_metadata(self) -> dict[str, Any]:
-        """Properties of the sources on which the model depends; see `Sources.facts`. Raises RunError, OSError."""
+        """Properties of the sources on which the model depends; see `Sources.metadata`. Raises RunError, OSError."""
         return {name: value for name, value in self.metadata.items() if name in SOURCE_METADATA}
 
     def reads_as(self, vocabulary: Vocabulary, tokenizer: Tokenizer) -> bool:

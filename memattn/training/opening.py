@@ -155,15 +155,15 @@ def _read(config: Config, folder: str) -> _Inputs:
         max_source_length=data.max_source_length,
         max_target_length=data.max_target_length,
     )
-    source_facts, longest = batches.corpus.source.facts(), batches.longest_source
-    models = pretrained.load(config, steps, vocabulary, tokenizer, source_facts)
+    source_metadata, longest = batches.corpus.source.metadata(), batches.longest_source
+    models = pretrained.load(config, steps, vocabulary, tokenizer, source_metadata)
     if training.init_from:  # Eq. 10 keeps the S that the weights were trained with
         longest = models.initial.max_source_length if models.initial else Run(folder).metadata["max_source_length"]
     metadata = {
         "max_source_length": longest,
         "training_pairs": batches.pairs,
         "checksum": batches.corpus.checksum(),
-        **source_facts,
+        **source_metadata,
     }
     if config.model.has_memory_length:
         metadata[MEMORY_LINE] = list(batches.length_regression())

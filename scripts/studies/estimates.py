@@ -167,7 +167,7 @@ def _text(data: DataConfig) -> _Text:
         for side, limit in zip(lengths, (data.max_source_length, data.max_target_length), strict=True)
     )
     source, target = (float(side.mean()) for side in lengths)
-    features = sides.source.facts().get("source_features")
+    features = sides.source.metadata().get("source_features")
     return _Text(len(vocabulary), source, target, longest, longest_target, features)
 
 

@@ -29,7 +29,7 @@ def test_the_page_trains_and_evaluates_as_the_commands_do(tmp_path, monkeypatch)
     assert evaluate("runs/small")["bleu"] == names["result"].scores["bleu"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_an_interrupted_training_is_resumed_by_the_same_call(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     say = console.say

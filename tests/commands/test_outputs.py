@@ -1,16 +1,10 @@
 """Files get any name that the file system takes; folders that cannot be written are refused before the work."""
 
 import os
-from types import SimpleNamespace
 
 import pytest
 
-from memattn import api, files
-from memattn import report as report_command
-from memattn.data.preparation import commands
-from memattn.data.tokenizer import TextSettings
-from memattn.reports import examples
-from memattn.reports import runs as reported_runs
+from memattn import files
 
 UNWRITABLE = "/proc"  # even for root
 
@@ -36,41 +30,3 @@ def test_a_folder_is_made_or_refused_if_no_file_can_be_written_into_it(tmp_path,
         with pytest.raises(OSError) as caught:
             files.make_folder(path)
         assert caught.value.filename == path
-
-
-def unexpected(*_, **__):
-    pytest.fail("the work began")
-
-
-def set_flags(monkeypatch, module, **options):
-    monkeypatch.setattr(module, "flags", SimpleNamespace(FLAGS=SimpleNamespace(**options)))
-
-
-def evaluate(monkeypatch):
-    monkeypatch.setattr(api, "load", lambda *_: None)
-    monkeypatch.setattr(api, "read_split", lambda *_: SimpleNamespace(name="valid"))
-    monkeypatch.setattr(api, "evaluate", unexpected)
-    api.evaluate_model(UNWRITABLE)
-
-
-def report(monkeypatch):
-    options = {"split": "valid", "set": [], "examples": 10}
-    set_flags(monkeypatch, report_command, **options, output=f"{UNWRITABLE}/report.html")
-    monkeypatch.setattr(reported_runs, "read", lambda *_: None)
-    monkeypatch.setattr(examples, "examples", unexpected)
-    report_command._main("run")
-
-
-def prepare(monkeypatch):
-    monkeypatch.setattr(commands, "_LEARNING_FLAGS", ())
-    monkeypatch.setattr(commands, "count_lines", unexpected)
-    options = SimpleNamespace(folder=f"{UNWRITABLE}/{{pair}}", vocabulary_of=None)
-    commands.prepare_text(options, {}, TextSettings("raw", "en", "de"))
-
-
-@pytest.mark.parametrize("work", [evaluate, report, prepare])
-def test_outputs_are_checked_before_the_work(monkeypatch, tmp_path, work):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(OSError) as caught:
-        work(monkeypatch)
-    assert caught.value.filename.startswith(UNWRITABLE)

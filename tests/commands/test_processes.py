@@ -6,19 +6,15 @@ import fcntl
 import os
 import platform
 import re
-import signal
 import subprocess
 import sys
 
 import pytest
 from helpers.repository import ROOT, run_command
-from helpers.runs import NO_STRATEGY
 from helpers.threads import start_thread
 
 from memattn import files, processes
 from memattn.errors import RunError
-from memattn.training.step import TrainingStep
-from memattn.training.trainer import train
 
 pytestmark = pytest.mark.slow
 
@@ -133,12 +129,6 @@ def test_help_of_a_script_is_printed_without_warnings_or_tensorflow(script):
     assert not any(line.endswith("| tensorflow") for line in lines)
 
 
-def test_help_of_a_recipe_lists_flags_of_all_modules():
-    command = [sys.executable, "data/multi30k.py", "--help"]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert all(f"  --{name}:" in result.stdout for name in ("download_dir", "folder", "bpe_units"))
-
-
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
@@ -158,7 +148,6 @@ def test_contradictory_flags_are_reported_before_tensorflow_is_imported(command,
     assert not any(line.endswith("| tensorflow") for line in lines)
 
 
-@pytest.mark.long
 def test_a_stack_trace_is_printed_on_request():
     arguments = ["memattn.train", "--config", "nowhere.yaml", "--run_dir", "run"]
     line = "error: nowhere.yaml: cannot read the config: No such file or directory; shipped configs: "
@@ -167,18 +156,3 @@ def test_a_stack_trace_is_printed_on_request():
         assert failed.returncode == 2
         assert failed.stderr.splitlines()[-1].startswith(line)
         assert ("Traceback (most recent call last):" in failed.stderr) == (value == "1")
-
-
-def test_an_interrupted_training_ends_with_130_and_resumes(tiny_config, tmp_path, monkeypatch):
-    config = tiny_config()
-    step = TrainingStep.__call__
-
-    def step_then_interrupt(self, *arguments):
-        results = step(self, *arguments)
-        os.kill(os.getpid(), signal.SIGINT)
-        return results
-
-    with monkeypatch.context() as patched:
-        patched.setattr(TrainingStep, "__call__", step_then_interrupt)
-        assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 130
-    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0

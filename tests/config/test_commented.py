@@ -7,9 +7,7 @@ import yaml
 from helpers.repository import ROOT
 
 from memattn import config as configs
-from memattn import shipped
 from memattn.config.commented import commented
-from memattn.errors import ConfigError
 
 NEURAL_GPU = "configs/studies/addition/small.yaml"
 
@@ -52,12 +50,3 @@ def test_a_file_is_preferred_to_a_shipped_config_of_the_same_name(tmp_path, monk
     (tmp_path / "copy").mkdir()
     (tmp_path / "copy" / "small").write_text("{data: {folder: mine}}", encoding="utf-8")
     assert configs.load("copy/small", []).data.folder == "mine"
-
-
-def test_an_unknown_config_is_refused_with_the_names_of_the_shipped_ones(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        ConfigError, match=r"copy/smal: cannot read .*: No such file .*; shipped configs: copy/demo, copy/small"
-    ):
-        configs.load("copy/smal", [])
-    assert "studies/table1/small" not in shipped.names()

@@ -59,14 +59,6 @@ def as_lists(batches):
     return [(source.tolist(), target.tolist()) for source, target in batches]
 
 
-@pytest.mark.parametrize("token", ["10\u00a0000", "\u00a0", "a\u2028b", "a\x85", "\u3000"])
-def test_a_token_may_hold_white_space_that_does_not_separate_tokens(token, tmp_path):
-    (tmp_path / "vocab.txt").write_text(f"x\n{token}\n", encoding="utf-8")
-    vocabulary = read_vocabulary(str(tmp_path / "vocab.txt"))
-    sentences = Sentences.from_lines([f"x {token}  {token} y"], vocabulary)
-    assert sentences[0].tolist() == [4, 5, 5, UNK, EOS]
-
-
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
@@ -145,11 +137,6 @@ def test_bytes_that_are_not_utf8_are_reported_with_their_line(tmp_path):
     assert str(caught.value) == f"{path}:3: not UTF-8 text: byte 0xff"
 
 
-def test_a_missing_file_is_reported(tmp_path):
-    with pytest.raises(DataError, match=r"vocab\.txt: No such file"):
-        read_vocabulary(str(tmp_path / "vocab.txt"))
-
-
 @pytest.mark.parametrize("blank", ["\u00a0", "\u202f", "\u3000", "\u2028", "\x1c"], ids=ascii)
 def test_only_blanks_divide_tokens(tmp_path, blank):
     word = f"10{blank}000"
@@ -180,17 +167,6 @@ def test_a_corpus_keeps_its_pairs_together(tmp_path, vocabulary):
     assert len(corpus) == 3
     assert [corpus.source[i].tolist() for i in range(3)] == [[UNK, EOS], [EOS], [UNK, EOS]]
     assert [corpus.target[i].tolist() for i in range(3)] == [[B, EOS], [C, EOS], [A, EOS]]
-
-
-def test_sides_of_different_length_are_refused_with_both_counts(tmp_path, vocabulary):
-    folder = write_split(tmp_path, "a\nb\nc\n", "a\nb\n")
-    with pytest.raises(DataError, match=r"train\.source .*3 .*train\.target .*2"):
-        read_corpus(folder, "train", vocabulary)
-
-
-def test_an_empty_split_is_refused(tmp_path, vocabulary):
-    with pytest.raises(DataError, match=r"train\.source: empty"):
-        read_corpus(write_split(tmp_path, "", ""), "train", vocabulary)
 
 
 def test_buckets_hold_equal_shares_of_the_lengths():

@@ -77,7 +77,7 @@ def test_shards_give_back_normalized_sources(tmp_path, monkeypatch):
     assert np.isnan(batch[1, len(sources[3]) :]).all()
     assert np.isnan(batch[2]).all()
     np.testing.assert_array_equal(stored.between(18, 20), np.concatenate([stored[18], stored[19]]))
-    assert stored.facts()["source_features"] == F
+    assert stored.metadata()["source_features"] == F
 
 
 def test_a_split_that_is_written_again_with_fewer_sources_can_be_read(tmp_path, monkeypatch):
@@ -114,7 +114,7 @@ def test_a_checksum_and_facts_follow_content_and_statistics(tmp_path):
     changed, shifted = stored("changed", [*sources[:-1], sources[-1] + 1e-3], 0), stored("shifted", sources, 1)
     assert first.checksum() == same.checksum()
     assert len({first.checksum(), changed.checksum(), shifted.checksum()}) == 3
-    assert first.facts() == changed.facts() != shifted.facts()
+    assert first.metadata() == changed.metadata() != shifted.metadata()
 
 
 def spoiled(name):
@@ -206,7 +206,7 @@ def test_batches_of_decoding_and_scoring_hold_every_source_once(tmp_path):
             np.testing.assert_array_equal(lengths[: len(members)], pairs.source.lengths()[members])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_run_on_features_resumes_bit_for_bit_and_is_evaluated(tmp_path, capsys):
     config = config_of(write_corpus(tmp_path / "corpus"))
     assert train(config, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
@@ -268,14 +268,6 @@ def test_a_model_learns_to_read_features(tmp_path):
         ({"decoding.lexicon": "lexicon.tsv"}, "decoding.lexicon: needs data.source: tokens"),
         ({"data.folder": "null", "data.copy": "{}"}, "data.source: features are for a prepared corpus; data.copy has"),
         ({"data.source": "tokens"}, "model.spec_augment: is for sources of vectors"),
-        ({"data.source": "feature"}, "'feature' is none of tokens, features; did you mean features?"),
-        ({"model.encoder_reduce": "[2, 2]"}, "model.encoder_reduce: 2 factors, but 2 layers have 1 joints"),
-        (
-            {"model.decoder": "rnnsearch", "model.layers": "1", "model.encoder_layers": "3"},
-            "model.bridge: the bridge backward, which rnnsearch has by default, is for encoder_layers: 1, not 3",
-        ),
-        ({"model.encoder_reduce": "[0]"}, "model.encoder_reduce: expected ints from 1 to 100, not 0"),
-        ({"model.bridge": "backward"}, "model.bridge: backward is for encoder_layers: 1, not 2"),
     ],
 )
 def test_settings_that_need_tokens_are_refused_with_features(changes, message):

@@ -326,23 +326,12 @@ def test_languages_may_differ_from_the_suffixes_of_files(run, tmp_path):
     assert_single_error(result, "--target_language: '한국어' is not the code of a language, such as de, zh or pt-BR")
 
 
-def test_targets_of_single_words_are_reported(files, tmp_path):
-    for path in files["valid"]:
-        with open(path, "w", encoding="utf-8") as file:
-            file.writelines(["Haus\n"] * 8)
-    with pytest.warns(UserWarning, match=r"valid\.de: BLEU"):
-        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-
-
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
         ([], "no command; give one of parallel, parsing"),
         (["paralel"], "paralel: not a command; did you mean parallel?; give one of parallel, parsing"),
-        (["--folder=data", "lexicon"], "--folder=data: not a command; give one of parallel"),
         (["lexicon", "--folder=x", "data"], "data: not a flag"),
-        (["lexicon", "--folder=x", "--size=0"], "--size"),
-        (["lexicon", "--pair=en-de"], "Unknown command line flag 'pair'"),
         (["lexicon"], "error: --folder is missing; see --help"),
         (
             ["parallel", *(f"--{key}={__file__[:-3]}" for key in ("train", "valid")), "--source=py", "--target=py"]
@@ -356,23 +345,6 @@ def test_wrong_commands_are_reported_in_one_line(arguments, problem, run):
     result = run("memattn.prepare", *arguments)
     assert result.returncode == 2
     assert_single_error(result, problem)
-
-
-@pytest.mark.parametrize(
-    ("name", "flag"),
-    [
-        ("parallel", "form"),
-        ("parsing", "min_count"),
-        ("speech", "max_seconds"),
-        ("lexicon", "size"),
-    ],
-)
-def test_each_command_has_its_help(name, flag, run):
-    assert f"\n{name} " in run("memattn.prepare", "--help").stdout
-    result = run("memattn.prepare", name, "--help")
-    assert (result.returncode, result.stderr) == (0, "")
-    assert f"\nmemattn-prepare {name}" in result.stdout
-    assert f"\n  --{flag}: " in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -158,14 +158,6 @@ def test_a_recording_that_was_cut_is_refused(tmp_path, extension, subtype):
         read_bytes(tmp_path, f"cut.{extension}", content[: len(content) * 3 // 4])
 
 
-def test_limits_and_lengths_in_messages_differ(tmp_path):
-    with pytest.raises(DataError, match=r"^24\.9 ms long; the least is 25 ms$"):
-        read_bytes(tmp_path, "short.wav", written("wav", seconds=399 / audio.RATE))
-    with pytest.raises(DataError, match=r"^longer than 9 s$"):
-        read_bytes(tmp_path, "long.wav", written("wav", seconds=9 + 1 / audio.RATE))
-    assert read_bytes(tmp_path, "longest.wav", written("wav", seconds=9)).seconds == 9
-
-
 def test_a_corpus_of_speech_is_prepared(tmp_path):
     (train, texts), (valid, _) = write_recordings(tmp_path / "a"), write_recordings(tmp_path / "b", 3, "dev")
     manifest = prepare(tmp_path / "corpus", {"train": train, "valid": valid})
@@ -266,20 +258,6 @@ def test_a_manifest_without_a_good_recording_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"train.tsv: no recording is left; .*missing.wav.*No such file"):
         prepare(tmp_path / "corpus", {"train": str(tmp_path / "a" / "train.tsv")})
     assert not (tmp_path / "corpus").exists()
-
-
-@pytest.mark.filterwarnings("ignore:.*; skipped")
-def test_the_list_of_skipped_recordings_has_three_columns_whatever_their_paths_hold(tmp_path):
-    write_recordings(tmp_path / "a")
-    rows = [{"audio": f"train-{i}.wav", "text": "ann"} for i in range(3)]
-    rows += [{"audio": "a\tb\nc\u2028\r.wav", "text": "bob"}]
-    (tmp_path / "a" / "train.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    prepare(tmp_path / "corpus", {"train": str(tmp_path / "a" / "train.jsonl")})
-    (line,) = (tmp_path / "corpus" / "skipped.tsv").read_text(encoding="utf-8").splitlines()
-    place, path, reason = line.split("\t")
-    assert place.endswith("train.jsonl:4")
-    assert path == str(tmp_path / "a") + r"/a\tb\nc\u2028\r.wav"
-    assert reason == "unreadable: No such file or directory"
 
 
 def test_a_bad_recording_of_a_scored_split_is_an_error_that_can_be_mended(tmp_path):

@@ -10,7 +10,6 @@ import sys
 import numpy as np
 import pytest
 from helpers.repository import ROOT
-from helpers.threads import start_thread
 
 from memattn import config as configs
 from memattn.config import CopyConfig, TaskConfig
@@ -227,29 +226,6 @@ def test_a_preparation_that_failed_is_repeated(tmp_path, folder, monkeypatch, di
     assert contents(again) == contents(folder)
 
 
-def test_a_second_preparation_of_a_task_waits_for_the_first(tmp_path, folder, monkeypatch, capfd):
-    together, original, splits, waiting = tmp_path / "together", tasks._write_split, [], []
-
-    lines = []
-
-    def is_waiting():
-        lines.append(capfd.readouterr().err)
-        return "is writing it; waiting" in "".join(lines)
-
-    def start_second_and_write(*arguments):
-        if not splits:
-            waiting.append(start_thread(lambda: tasks.prepare(SMALL, str(together)), is_waiting))
-        splits.append(arguments[2])
-        original(*arguments)
-
-    monkeypatch.setattr(tasks, "_write_split", start_second_and_write)
-    tasks.prepare(SMALL, str(together))
-    waiting[0].join(20)
-    assert not waiting[0].is_alive()
-    assert splits == ["train", "valid"]  # each is written once
-    assert contents(together) == contents(folder)
-
-
 def test_without_locks_two_processes_may_prepare_the_same_folder(tmp_path, folder, monkeypatch):
     together, original, corpora_read = tmp_path / "together", tasks._write_split, []
     monkeypatch.setattr(tasks.processes, "making", lambda *_, **__: contextlib.nullcontext())
@@ -266,21 +242,6 @@ def test_without_locks_two_processes_may_prepare_the_same_folder(tmp_path, folde
     tasks.prepare(SMALL, str(together))
     assert contents(together) == contents(folder)
     assert corpora_read == [contents(folder)] * 2  # the other process may already read these files for training
-
-
-@pytest.mark.parametrize("change", [{"seed": 4}, {"train_examples": 31}, {"num_symbols": 6}])
-def test_a_folder_of_other_settings_is_refused(folder, change):
-    before = contents(folder)
-    with pytest.raises(ValueError, match="holds a task with other settings"):
-        tasks.prepare(CopyConfig(**{**vars(SMALL), **change}), str(folder))
-    assert contents(folder) == before
-
-
-def test_a_folder_with_other_files_is_refused(tmp_path):
-    (tmp_path / "train.source").write_text("ein Satz\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="holds files, but no corpus of a task .*; use another folder"):
-        tasks.prepare(SMALL, str(tmp_path))
-    assert contents(tmp_path) == {"train.source": b"ein Satz\n"}
 
 
 @pytest.mark.slow

@@ -76,43 +76,6 @@ def test_a_mechanism_without_documented_arguments_is_named(monkeypatch):
         configuration.updated(PAGES["reference/configuration.md"])
 
 
-MECHANISMS_WITH_POSTPONED_ANNOTATIONS = """
-from __future__ import annotations
-from memattn.attention import AttentionMechanism
-
-class Postponed(AttentionMechanism):
-    '''Looks.
-
-    Args:
-      sharpness: how sharply.
-    '''
-
-    def __init__(self, *, sharpness: float | None = 1.0, **kwargs):
-        raise NotImplementedError
-
-class Strange(AttentionMechanism):
-    '''Looks.
-
-    Args:
-      sharpness: how sharply.
-    '''
-
-    def __init__(self, *, sharpness: complex = 1.0, **kwargs):
-        raise NotImplementedError
-"""
-
-
-def test_the_tables_of_keys_resolve_postponed_annotations(monkeypatch):
-    namespace = {"__name__": "a_file"}
-    exec(compile(MECHANISMS_WITH_POSTPONED_ANNOTATIONS, "a_file.py", "exec", dont_inherit=True), namespace)
-    monkeypatch.setitem(MECHANISMS, "postponed", namespace["Postponed"])
-    row = "| `model.attention.sharpness` | number, null | `1.0` | how sharply |"
-    assert row in configuration.updated(PAGES["reference/configuration.md"])
-    monkeypatch.setitem(MECHANISMS, "strange", namespace["Strange"])
-    with pytest.raises(ConfigError, match="Strange: .*sharpness.*complex"):
-        configuration.updated(PAGES["reference/configuration.md"])
-
-
 @pytest.fixture
 def examples(tmp_path, monkeypatch):
     """The configs of the page by the file that the first line names; they are written to the working directory."""

@@ -54,7 +54,7 @@ def test_every_public_name_can_be_used_and_unknown_names_raise():
 
 def test_a_run_is_loaded_as_the_page_shows_and_the_process_stays_unchanged(tiny_config, tmp_path, monkeypatch):
     run_dir = str(tmp_path / "runs" / "small")
-    changes = {"training.precision": "mixed_bfloat16", "training.seed": 5}
+    changes = {"training.precision": "mixed_bfloat16", "training.seed": 5, "training.max_steps": 1}
     assert train(tiny_config(changes), run_dir, tf.distribute.get_strategy()) == 0
     before = np.random.get_state()[1].tolist(), matplotlib.get_backend()  # noqa: NPY002
     options = tf.config.optimizer.get_experimental_options()

@@ -128,7 +128,6 @@ def test_the_layer_trains_in_a_keras_model_of_its_own(follow):
             assert block.output == printed.splitlines()
 
 
-@pytest.mark.long
 def test_text_files_become_a_model_that_translates(follow, tmp_path):
     (tmp_path / "text").mkdir()
     for split, number in (("train", 300), ("dev", 20), ("test", 10)):
@@ -136,7 +135,8 @@ def test_text_files_become_a_model_that_translates(follow, tmp_path):
             with gzip.open(tmp_path / "text" / f"{split}.{language}.gz", "wt", encoding="utf-8") as file:
                 file.write("".join(f"{sentence}\n" for sentence in sentences(number, split)))
     changes = {
-        "--set training.max_steps=454": "--set training.max_steps=2 --set decoding.jit_compile=false",
+        "--set training.max_steps=454": "--set training.max_steps=2 --set training.jit_compile=false"
+        " --set decoding.jit_compile=false",
         "--set training.validate_every=454": "--set training.validate_every=2 --set model.units=16",
         "jit_compile=false --run_dir": "jit_compile=false --set model.embedding_size=16 --run_dir",
     }

@@ -3,9 +3,8 @@
 import re
 
 import pytest
-import tensorflow as tf
 import yaml
-from helpers.runs import evaluate
+from helpers.runs import NO_STRATEGY, evaluate, tiny
 
 from memattn.evaluation.model_card import model_card
 from memattn.runs.result import Result
@@ -15,11 +14,12 @@ from memattn.training.trainer import train
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def run(tiny_config, tmp_path):
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
     """The folder of a finished run."""
-    assert train(tiny_config(), str(tmp_path / "run"), tf.distribute.get_strategy()) == 0
-    return tmp_path / "run"
+    folder = tmp_path_factory.mktemp("run")
+    assert train(tiny({"data.folder": str(folder / "data")}), str(folder / "run"), NO_STRATEGY) == 0
+    return folder / "run"
 
 
 def test_an_evaluation_writes_a_model_card_from_its_result(run):
@@ -42,19 +42,15 @@ def test_an_evaluation_writes_a_model_card_from_its_result(run):
     assert yaml.safe_load(settings) == result["config"]
 
 
-@pytest.mark.long
-def test_the_model_card_names_samples_folders_and_ensembles(run):
+def test_the_model_card_names_samples_folders_ensembles_and_the_teacher(run):
     result = evaluate(run, "decoding.sample.top_k=3")
-    assert "sampled, top_k 3, temperature 1.0, seed 1" in (run / "eval/valid" / MODEL_CARD).read_text(encoding="utf-8")
-    spaced = {**result, "checkpoints": ["runs/my run/best/step-1"], "overrides": []}
-    assert "memattn-translate --run_dir 'runs/my run' <" in model_card(Result.from_json(spaced))
-    ensemble = {**result, "checkpoints": ["runs/a/best/step-1", "runs/b/best/step-2"], "overrides": []}
-    assert "memattn-translate --run_dir runs/a --run_dir runs/b <" in model_card(Result.from_json(ensemble))
-
-
-@pytest.mark.long
-def test_the_model_card_names_the_teacher(run):
-    result = evaluate(run)
-    assert "**teacher**" not in model_card(Result.from_json(result))
+    card = (run / "eval/valid" / MODEL_CARD).read_text(encoding="utf-8")
+    assert "sampled, top_k 3, temperature 1.0, seed 1" in card
+    assert "**teacher**" not in card
+    result["overrides"] = []
     result["config"]["training"]["teacher"] = "runs/bahdanau"
-    assert "- **teacher**: runs/bahdanau, weight of its contexts 1\n" in model_card(Result.from_json(result))
+    spaced = model_card(Result.from_json({**result, "checkpoints": ["runs/my run/best/step-1"]}))
+    assert "memattn-translate --run_dir 'runs/my run' <" in spaced
+    assert "- **teacher**: runs/bahdanau, weight of its contexts 1\n" in spaced
+    ensemble = {**result, "checkpoints": ["runs/a/best/step-1", "runs/b/best/step-2"]}
+    assert "memattn-translate --run_dir runs/a --run_dir runs/b <" in model_card(Result.from_json(ensemble))

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.slow
 CHECKPOINT_EVERY = 5  # steps between checkpoints
 
 
-@pytest.mark.long
 def test_a_run_killed_at_random_moments_equals_an_uninterrupted_one(write_config, tmp_path, times):
     kills = times(short=1, full=100)
     changes = {"training.max_steps": max(60, 8 * CHECKPOINT_EVERY * kills), "training.validate_every": 20}

@@ -1,15 +1,11 @@
 """The encoder of active memory equals a computation in NumPy; options that it lacks are refused."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 from helpers.models import make_model
 from helpers.neural_gpu import array, run
-from helpers.runs import TINY
 
-from memattn import config as configs
 from memattn.data.vocabulary import EOS, PAD
-from memattn.errors import ConfigError
 
 SWITCHES = {"encoder": "cgru", "encoder_layers": 2, "bridge": "dense"}
 
@@ -49,20 +45,3 @@ def test_dropout_changes_states_in_training_alone():
     assert np.abs(first - second).max() > 1e-3
     plain = make_model("bahdanau", {}, **SWITCHES)
     np.testing.assert_array_equal(model.encode(source).memory["values"], plain.encode(source).memory["values"])
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"encoder_reduce": [2]}, "model.encoder_reduce: is for encoder: lstm or gru"),
-        ({"bridge": "backward"}, "model.bridge: backward is for encoder: lstm or gru; take dense"),
-        (
-            {"decoder": "rnnsearch", "encoder_layers": 2, "attention": {"name": "bahdanau"}},
-            "model.bridge: the bridge backward, which rnnsearch has by default, is for encoder: lstm or gru",
-        ),
-    ],
-)
-def test_options_of_recurrent_encoders_are_refused(changes, message):
-    tree = configs.apply_changes(TINY, {f"model.{key}": value for key, value in changes.items()})
-    with pytest.raises(ConfigError, match=message):
-        configs.checked(configs.apply_changes(tree, {"model.encoder": "cgru"}), configs.Origin("test"))

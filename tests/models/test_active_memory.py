@@ -137,17 +137,12 @@ def test_a_config_of_active_memory_survives_writing_and_reading():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model": {"kind": "neural"}}, "neural_gpu"),
         (
             {"model": tree(input_feeding=False)["model"]},
             "model.input_feeding: is for model.kind: seq2seq, not",
         ),
         ({"model": tree(attention={"name": "bahdanau"})["model"]}, "model.attention: is for model.kind: seq2seq, not"),
         ({"model": {"width": 1}}, "model.width: is for model.kind: neural_gpu or markovian or extended, not"),
-        (
-            {"model": {"cell": "dngpu"}},
-            "model.cell: is for model.kind: neural_gpu or markovian or extended, not",
-        ),
         (
             {"model": tree(cells="dngpu")["model"]},
             r"model.cells: unknown key; did you mean cell\?; known keys: kind",

@@ -113,9 +113,9 @@ def test_a_run_estimates_the_length_of_its_memory_from_its_training_pairs(tiny_c
     line = trained.model.memory_intercept, trained.model.memory_slope
     assert line == pytest.approx((-1.0, 2.0))  # S symbols and the end become 2 S and the end
     assert evaluate(run)["config"]["decoding"]["memory_ratio"] == "estimate"
-    facts = tmp_path / "run" / "corpus.json"
-    stored = json.loads(facts.read_text())
-    facts.write_text(json.dumps({name: fact for name, fact in stored.items() if name != "memory_line"}))
+    metadata = tmp_path / "run" / "corpus.json"
+    stored = json.loads(metadata.read_text())
+    metadata.write_text(json.dumps({name: value for name, value in stored.items() if name != "memory_line"}))
     with pytest.raises(ConfigError, match="decoding.memory_ratio: no estimate, .* such as 1.2, or null to search all"):
         evaluate(run)
 
@@ -143,13 +143,6 @@ def test_cut_hypotheses_count_only_where_all_are_cut():
     without_any = hypotheses([[0], [0], [0]], [[-np.inf]] * 3)  # of length 0, as a search returns where logits are NaN
     kept = best_alternative([without_any, alternatives[1]], [tf.constant([3, 3, 3]), tf.constant([3, 4, 3])])
     assert kept.scores.numpy().tolist() == [[-1.0], [-2.0], [-0.5]]
-
-
-def test_a_teacher_of_another_kind_is_refused(tiny_config, tmp_path):
-    assert train(tiny_config(with_kind("extended", **ONE_STEP)), str(tmp_path / "teacher"), NO_STRATEGY) == 0
-    student = tiny_config({"training.teacher": str(tmp_path / "teacher"), "data.num_buckets": 2})
-    with pytest.raises(ConfigError, match=r"training.teacher: .* model.kind \(extended there, seq2seq here\)"):
-        train(student, str(tmp_path / "student"), NO_STRATEGY)
 
 
 def test_validation_allows_the_length_of_the_longest_target(tiny_config, tmp_path):
@@ -214,12 +207,3 @@ def test_active_memory_has_no_pictures_and_an_export_of_one_length(tiny_config, 
     for row in range(2):
         length = int(expected.lengths[row, 0])
         np.testing.assert_array_equal(outputs["tokens"][row, 0, :length], expected.tokens[row, 0, :length])
-
-
-@pytest.mark.long
-def test_an_ensemble_of_different_kinds_is_refused(tiny_config, tmp_path):
-    for kind in ("seq2seq", "extended"):
-        config = tiny_config(with_kind(kind, **ONE_STEP) if kind == "extended" else ONE_STEP)
-        assert train(config, str(tmp_path / kind), NO_STRATEGY) == 0
-    with pytest.raises(ConfigError, match="model.kind"):
-        load([str(tmp_path / kind) for kind in ("seq2seq", "extended")], [], None)

@@ -5,9 +5,7 @@ import pytest
 from helpers.equations import array, gru, sigmoid
 from helpers.models import make_model, padded
 
-from memattn import config as configs
 from memattn.data.vocabulary import BOS, EOS
-from memattn.errors import ConfigError
 
 SOURCE, TARGET = [4, 5, 6, 7, EOS], [9, 4, 8, EOS]
 SWITCHES = {"encoder": "gru", "decoder": "rnnsearch"}
@@ -48,29 +46,6 @@ def test_padding_does_not_change_the_first_state():
     model = make_model("bahdanau", {}, **SWITCHES)
     alone, beside = (model.encode(padded([SOURCE], width)).cells[0][0][0] for width in (0, 9))
     np.testing.assert_allclose(alone, beside, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("model", "problem"),
-    [
-        ({"decoder": "rnnsearch"}, "model.layers: must be 1 with decoder: rnnsearch"),
-        ({"decoder": "rnnsearch", "layers": 1, "mix": False}, "model.mix: must be true with decoder: rnnsearch"),
-        (
-            {"decoder": "rnnsearch", "layers": 1, "input_feeding": False},
-            "model.input_feeding: must be true with decoder: rnnsearch",
-        ),
-        ({"decoder": "rnnsearch", "layers": 1, "units": 7}, "model.units: must be even with decoder: rnnsearch"),
-        (
-            {"decoder": "rnnsearch", "layers": 1, "tie_embeddings": "all", "units": 8, "embedding_size": 8},
-            "model.tie_embeddings: all needs embedding_size: 4, half of units, not 8",
-        ),
-        ({"bridge": "backward"}, "model.bridge: backward is for layers: 1, not 2"),
-        ({"encoder": "rnn"}, "model.encoder: "),
-    ],
-)
-def test_options_that_exclude_rnnsearch_are_refused(model, problem):
-    with pytest.raises(ConfigError, match=problem):
-        configs.checked({"data": {"copy": {}}, "model": model}, configs.Origin("test"))
 
 
 @pytest.mark.parametrize("tie_embeddings", ["source_target", "all"])

@@ -8,7 +8,7 @@ import tensorflow as tf
 from helpers.layers import KERAS_3, make
 from helpers.models import V, make_model, padded
 
-from memattn import attention, xla
+from memattn import attention
 from memattn.models.active_encoder import ActiveMemoryEncoder
 from memattn.models.bridge import BackwardBridge, DenseBridge, ZeroBridge
 from memattn.models.decoder import Decoder
@@ -137,17 +137,3 @@ def test_the_config_of_a_mechanism_holds_values_of_python(name):
     of_numpy_options = of_numpy({option: config[option] for option in arguments}, integers=True)
     made = attention.MECHANISMS[name].from_config({**config, **of_numpy_options})
     assert json.dumps(made.get_config()) == json.dumps(config)
-
-
-@pytest.mark.parametrize("go_backwards", [False, True])
-def test_an_lstm_without_a_mask_equals_that_of_keras(go_backwards):
-    layer = LSTM(3, go_backwards=go_backwards)
-    reference = tf.keras.layers.LSTM(3, go_backwards=go_backwards, return_sequences=True, return_state=True)
-    outputs, _ = layer(INPUTS), reference(INPUTS)
-    reference.set_weights(layer.get_weights())
-    assert_equal_outputs(outputs, reference(INPUTS))
-
-
-def test_the_choice_of_xla_may_be_a_bool_of_numpy():
-    assert xla.jit_compile(np.True_) is True
-    assert xla.jit_compile(np.False_) is False

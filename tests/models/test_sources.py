@@ -144,11 +144,6 @@ def test_a_training_step_changes_every_weight_and_ignores_rows_of_padding():
     np.testing.assert_allclose(*results, rtol=1e-4)
 
 
-def test_embeddings_of_sources_cannot_be_tied_where_there_are_none():
-    with pytest.raises(ValueError, match="tie_embeddings: all needs sources of tokens"):
-        feature_model(tie_embeddings="all")
-
-
 def test_masks_of_training_cover_stretches_of_time_and_bands_and_depend_on_the_seed():
     reader, source = FeatureReader(30, spec_augment=2), np.ones([200, 40, 30], np.float32)
     source[:, 25:] = np.nan
@@ -170,11 +165,6 @@ def test_masks_of_training_cover_stretches_of_time_and_bands_and_depend_on_the_s
 def test_no_mask_covers_more_than_its_share():
     source = tf.ones([500, 4, 2])  # a fifth of the positions, or a third of the values, is less than one
     np.testing.assert_array_equal(FeatureReader(2, spec_augment=2)(source, tf.constant([1, 2])), source)
-
-
-def test_a_backward_bridge_is_for_an_encoder_of_one_layer():
-    with pytest.raises(ValueError, match="bridge: backward is for encoder_layers: 1, not 3"):
-        make_model("bahdanau", {}, bridge="backward", encoder_layers=3)
 
 
 def test_vectors_are_masked_in_training_alone():

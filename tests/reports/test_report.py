@@ -211,7 +211,7 @@ def report(command, folder, *arguments):
     return (folder / "report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_report_shows_scores_and_translations_of_all_runs(command, folder):
     result = json.loads((folder / "memory/eval/valid/result.json").read_text(encoding="utf-8"))
     document = report(command, folder, "memory", "bahdanau", "none", "--examples=4")

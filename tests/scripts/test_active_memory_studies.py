@@ -149,15 +149,6 @@ def test_where_all_embeddings_are_equal_a_search_finds_nothing():
     assert (result["recall at 100"], result["median rank"]) == ("0.0%", 150)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(["--lengths", "60"], "--lengths: '60'; give some of 50"), (["--models", ""], "--models: empty")],
-)
-def test_invalid_arguments_of_the_adding_problem_are_reported(arguments, message, tmp_path, command):
-    status, _, errors = command(tmp_path, "scripts.adding_problem", *arguments)
-    assert (status, message in errors, "Traceback" in errors) == (2, True, False)
-
-
 def test_a_table_labels_shares_that_test_sequences_chose(tmp_path, command):
     cell = {"task": "addition", "model": "unweighted", "learning_rate": 0.01, "seed": 1}
     cell |= {"epochs": 9, "constant_right": 0.1, "seconds": 1.0}
@@ -201,16 +192,6 @@ def test_the_table_of_memory_lengths_has_a_row_for_each_way_to_choose_one(tmp_pa
     rows = reproduce_tiny("memory_length", {"memory_length": DUPLICATE}, command, tmp_path, monkeypatch)
     assert [row["length of the memory"] for row in rows] == ["estimate", "search", "search, length_penalty: 1"]
     assert {row["seeds"] for row in rows} == {"2"}
-
-
-def test_the_table_of_spelled_words_has_a_row_for_each_model_and_kind_of_unit(tmp_path):
-    output = Output(str(tmp_path), "small")
-    kaiser2016.spelled(output, made_up("spelled", bleu=lambda config: 20.0 + config.data.folder.endswith("spelled")))
-    rows = [(row["units"], row["model"], row["seeds"], row["test BLEU"]) for row in rows_of(output)]
-    assert rows == [
-        ("BPE", "Bahdanau", "1", "20.00"),
-        ("words and characters", "Bahdanau", "1", "21.00"),
-    ]
 
 
 def test_parsing_has_a_row_for_each_model_also_before_its_test(tmp_path):

@@ -276,13 +276,6 @@ def test_a_selection_that_does_not_fit_a_length_is_refused_before_anything_is_me
     assert not stdout
 
 
-def test_help_shows_the_flags_that_benchmarks_share(command):
-    status, stdout, _ = command(ROOT, "scripts.benchmark", "tokens", "--help")
-    assert status == 0
-    for flag in ("--beam_size", "--output", "--systems", "--lengths"):
-        assert stdout.count(f"  {flag}: ") == 1
-
-
 def test_a_library_that_is_not_installed_is_named(command, tmp_path):
     places = ["--environments", tmp_path / "none", "--logs", tmp_path, "--output", tmp_path / "times"]
     status, _, stderr = command(ROOT, "scripts.benchmark", "train", "--systems", "Joey NMT: Bahdanau", *places)

@@ -9,7 +9,6 @@ import pytest
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.long
 def test_the_demo_sums_up_training_and_times_in_two_tables_and_two_pictures(
     tmp_path, monkeypatch, write_config, capsys
 ):

@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 from helpers.models import make_model, padded
 from helpers.studies import made_up, reproduce_tiny, rows_of
-from studies import runner
 from studies.britz2017 import future_work
 from studies.output import Output
 
@@ -157,40 +156,3 @@ def test_the_fewest_slots_stand_beside_the_predicted_slots(tmp_path, monkeypatch
         predicted = future_work.slots_for(np.linspace(1, 0, 9).clip(1e-9), tolerance)
         assert row["predicted"] == str(predicted)
         assert row["error, factor"] == f"{max(predicted / 8, 8 / predicted):.1f}" == "1.0"
-
-
-def test_the_table_of_teachers_counts_training_steps_until_students_copy(tmp_path):
-    runs = made_up("taught", bleu=lambda config: 96.0 if config.training.teacher else 90.0)
-    output = Output(str(tmp_path), "small")
-    future_work.teacher(output, made_up("teachers", bleu=lambda config: 99.0), runs)
-    rows = rows_of(output)
-    assert [row["L"] for row in rows] == ["20"] * 3 + ["40"] * 3
-    assert [row["taken from the teacher"] for row in rows[:3]] == ["", "encoder", "encoder and contexts"]
-    assert [row["with 95 BLEU"] for row in rows[:3]] == ["0", "3", "3"]
-    assert [row["training steps, median"] for row in rows[:3]] == ["", "20", "20"]
-    assert [row["training steps of the teacher"] for row in rows[:3]] == ["", "20", "20"]
-
-
-def test_students_in_translation_stand_beside_a_run_of_as_many_training_steps_as_student_and_teacher(tmp_path):
-    is_in_table = runner.TARGETS["teacher_translation"].needs
-    without_teacher, students = (
-        [run for run in made_up(kind, bleu=lambda config: config.training.max_steps / 100) if is_in_table(run.config)]
-        for kind in ("translation", "taught_translation")
-    )
-    output = Output(str(tmp_path), "small")
-    future_work.teacher_translation(output, without_teacher, students)
-    columns = (
-        "model",
-        "taken from the teacher",
-        "seeds",
-        "training steps",
-        "training steps of the teacher",
-        "test BLEU",
-    )
-    assert [tuple(row[column] for column in columns) for row in rows_of(output)] == [
-        ("bahdanau", "", "3", "908", "", "9.08"),
-        ("K=32", "", "3", "908", "", "9.08"),
-        ("K=32", "encoder", "3", "908", "20", "9.08"),
-        ("K=32", "encoder and contexts", "3", "908", "20", "9.08"),
-        ("K=32", "", "3", "1816", "", "18.16"),
-    ]

@@ -124,11 +124,3 @@ def test_the_script_writes_its_table(tmp_path, command):
     assert list(stored["rows"][0]) == ["attention", "L", "seed", "after 1 steps", "after 2 steps"]
     assert "python" in stored
     assert (tmp_path / "out" / "table.csv").exists()
-
-
-@pytest.mark.parametrize("arguments", [["--seeds", ""], ["--seeds", "-1"], ["--tests", "0"], ["--tests", "a"]])
-def test_invalid_numbers_are_reported(arguments, tmp_path, command):
-    status, _, errors = command(tmp_path, "scripts.hard_attention", *arguments)
-    assert status
-    assert "positive integers, separated by commas" in errors
-    assert "Traceback" not in errors

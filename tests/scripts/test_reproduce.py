@@ -10,7 +10,7 @@ from helpers.repository import ROOT
 from helpers.runs import made_up_result
 from helpers.studies import TINY, made_up, rows_of, run_in_forks, write_study
 from matplotlib import image
-from studies import estimates, names, plots, runner
+from studies import estimates, plots, runner
 from studies.britz2017 import figures, open_questions, printed, tables
 from studies.output import MISSING, Output
 
@@ -87,12 +87,6 @@ def test_the_target_all_skips_studies_that_a_scale_lacks(command):
     assert "67 runs" in stdout
 
 
-def test_a_folder_without_configs_is_named(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="configs/studies: no such folder"):
-        runner.available("small")
-
-
 @pytest.mark.parametrize("name", ["training_choices", "renormalize", "memory_rows", "longer", "teacher_nine_epochs"])
 def test_each_run_has_a_row_and_seeds_are_averaged(name, tmp_path):
     target, output = runner.TARGETS[name], Output(str(tmp_path), "small")
@@ -153,6 +147,23 @@ def test_table_2_at_full_scale_has_the_printed_figures(tmp_path, capsys):
     assert "SCALED" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("name", "num_rows"),
+    [
+        *[("ablations", 11), ("teacher", 6), ("teacher_translation", 5), ("family", 13), ("spelled", 2)],
+        *[("bridge", 20), ("windows", None), ("baselines", 20)],
+    ],
+)
+def test_a_table_has_its_rows_and_a_value_in_each_column(name, num_rows, tmp_path):
+    target, output = runner.TARGETS[name], Output(str(tmp_path), "small")
+    runs = [made_up(kind, bleu=lambda config: 95.0 + config.training.seed) for kind in target.kinds]
+    target.write(output, *([run for run in of_kind if target.needs(run.config)] for of_kind in runs))
+    rows = rows_of(output)
+    assert len(rows) == (num_rows or len(rows))
+    assert len({tuple(row.values()) for row in rows}) == len(rows)
+    assert all(any(row[column] for row in rows) for column in rows[0])
+
+
 @pytest.mark.parametrize("name", ["figure2", "figure3", "figure4", "figure5"])
 def test_figures_are_drawn_as_png_and_as_svg(name, tmp_path):
     output = Output(str(tmp_path), "small")
@@ -189,13 +200,6 @@ def test_figure_5_compares_the_four_scorings(tmp_path, learning_curves):
     }
 
 
-def test_figure_4_compares_position_encodings_with_the_baselines(tmp_path, learning_curves):
-    figures.figure_4(Output(str(tmp_path), "small"), made_up("translation", bleu=lambda config: 50.0))
-    curves, _ = learning_curves[0]
-    memory = [f"memory, K = {slots}, position encodings" for slots in (32, 64)]
-    assert [curve.name for curve in curves] == ["no attention", "Bahdanau", "Luong", *memory]
-
-
 def test_figure_8_trains_only_the_run_that_it_shows(monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     (runs,) = runner.runs_of(["figure8"], "small").values()
@@ -212,30 +216,6 @@ def test_figure_8_trains_only_the_run_that_it_shows(monkeypatch, tmp_path):
     assert trained == [list(runs)]
     conditions = json.loads((tmp_path / "figure8" / "small" / "conditions.json").read_text("utf-8"))
     assert [name.rpartition("/")[2] for name in conditions["runs"]["translation"]] == list(runs)
-
-
-def test_conditions_list_runs_of_the_same_name_in_different_folders(monkeypatch, tmp_path):
-    first, *_ = made_up("translation", bleu=lambda config: 50.0)
-    runs = [first._replace(folder=f"runs/{sweep}/{first.name}") for sweep in ("addition", "multiplication")]
-    monkeypatch.setattr(runner.sweep, "run_sweep", lambda *args, **options: [])
-    monkeypatch.setattr(runner, "finished", lambda *args: runs)
-    monkeypatch.setitem(runner.TARGETS, "two", runner.Target(("translation",), lambda output, runs: None))
-    places = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
-    runner.Reproduction("small", **places).make("two")
-    conditions = json.loads((tmp_path / "two" / "small" / "conditions.json").read_text("utf-8"))
-    assert list(conditions["runs"]["translation"]) == [run.folder.removeprefix("runs/") for run in runs]
-
-
-@pytest.fixture
-def made_up_chain():
-    """A run, and two in a chain that starts from a run that is not there."""
-    first, second, third, *_ = made_up("table1", bleu=lambda config: 50.0)
-
-    def starting_from(run, folder):
-        training = dataclasses.replace(run.config.training, init_from=folder)
-        return run._replace(config=dataclasses.replace(run.config, training=training))
-
-    return {"arithmetic": [first, starting_from(second, "runs/failed"), starting_from(third, second.folder)]}
 
 
 def test_failed_runs_are_named_below_the_table_and_left_out_of_it(tmp_path, monkeypatch, capsys):
@@ -324,18 +304,6 @@ def test_wrong_tokens_are_counted_by_fifths_of_the_greatest_length(tmp_path):
     assert [row["model"] for row in rows] == list(printed.TABLE_1_MODELS)
     for row in rows:  # 1 of 4, 1 of 3, 1 of 2 and 2 of 2; no token in the last fifth
         assert list(row.values())[2:] == ["25.00", "33.33", "50.00", "100.00", ""]
-
-
-def test_ablations_name_what_was_changed(tmp_path):
-    output = Output(str(tmp_path), "small")
-    open_questions.ablations(output, made_up("ablations", bleu=lambda config: 96.0 if config.model.mix else 50.0))
-    rows = rows_of(output)
-    choices = [tuple(row[key] for key in list(row)[:6]) for row in rows]
-    assert len(set(choices)) == len(rows) == 11
-    assert ("K=32", "softmax/softmax", "", "no", "yes", "") in choices
-    assert ("bahdanau", "", "", "yes", "yes", "no") in choices
-    assert [row["renormalize"] for row in rows if row["renormalize"]] == ["sum", "mean", "none"]
-    assert {row["steps to 95 BLEU"] for row in rows} == {"20", "never"}
 
 
 def test_bleu_by_length_scores_the_sentences_of_each_range_of_lengths(tmp_path):
@@ -456,16 +424,6 @@ def test_a_missing_corpus_is_reported_before_anything_is_trained(monkeypatch, tm
         runner.check([target], "small", "runs/reproduce")
 
 
-def test_a_corpus_of_runs_that_a_target_does_not_need_may_be_missing(monkeypatch, tmp_path):
-    monkeypatch.chdir(ROOT)
-    with pytest.raises(ConfigError, match="^data/wmt17.en-de: not prepared yet; the head of configs/wmt17/en-de.yaml"):
-        runner.check(["figure8"], "paper", str(tmp_path))
-
-
-def test_a_run_that_starts_from_a_missing_one_is_left_out(made_up_chain):
-    assert runner._with_sources(made_up_chain) == {"arithmetic": made_up_chain["arithmetic"][:1]}
-
-
 @pytest.mark.parametrize(("target", "key"), [("teacher", "teacher"), ("arithmetic", "init_from")])
 def test_a_missing_teacher_run_is_reported_before_anything_is_trained(monkeypatch, target, key):
     monkeypatch.chdir(ROOT)
@@ -487,14 +445,3 @@ def test_invalid_arguments_are_reported(command, arguments, message):
     status, _, stderr = command(ROOT, "scripts.reproduce", *arguments)
     assert status == 2
     assert stderr.splitlines()[-1].startswith(f"error: {message}")
-
-
-def test_a_models_name_in_tables_tells_its_attention():
-    attentions = [
-        {"name": "bahdanau"},
-        {"name": "memory", "num_slots": 32, "position_encoding": False},
-        {"name": "memory", "num_slots": 32, "position_encoding": True},
-        {"name": "windowed_memory", "num_slots": 32, "read": "additive"},
-        {"name": "windowed_memory", "num_slots": 32, "read": "address"},
-    ]
-    assert [names.attention(names.model(attention)) for attention in attentions] == attentions

@@ -1,7 +1,6 @@
 """Pictures of studies: each mechanism has a colour and a dash, and lines of one mechanism differ by slots or shade."""
 
 import pytest
-from studies.mechanisms import MEMORY_VARIANT
 from studies.styles import line_styles
 
 from memattn.evaluation.styles import STYLES
@@ -29,23 +28,3 @@ def test_memory_is_blue_with_a_lightness_and_a_dash_for_each_number_of_slots():
     brightness = [sum(bytes.fromhex(colour[1:])) for colour, _ in lines]
     assert brightness == sorted(brightness, reverse=True)
     assert lines[3][0].upper() == STYLES["memory"].colour
-
-
-def luminance(colour):
-    """Relative luminance of a colour, as WCAG defines it."""
-    shares = [part / 255 for part in bytes.fromhex(colour[1:])]
-    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-@pytest.mark.parametrize("number", [6, 11])
-def test_many_lines_of_one_mechanism_differ_from_each_other(number):
-    lines = line_styles([{"name": MEMORY_VARIANT, "num_slots": 16}] * (number - 1) + [{"name": "none"}])
-    assert len(set(lines)) == number
-
-
-def test_few_lines_of_one_mechanism_are_shades_of_its_colour():
-    lines = line_styles([{"name": "memory", "num_slots": 32}] * 4)
-    assert lines[0] == (STYLES["memory"].colour.lower(), "-")
-    assert [luminance(colour) for colour, _ in lines] == sorted(luminance(colour) for colour, _ in lines)
-    assert len({dash for _, dash in lines}) == 4

@@ -94,7 +94,6 @@ def test_a_recurrent_mechanism_is_exported(runs, tmp_path):
     assert_same_translations(str(tmp_path / "exported"), run, ["Haus Hund Katze.", "Haus."])
 
 
-@pytest.mark.long
 def test_signatures_of_tokens_need_no_memattn(exported, tmp_path):
     """A process with TensorFlow alone, in another folder, translates tokens to tokens and alignments."""
     folder, run = exported[1]
@@ -150,7 +149,6 @@ def test_an_ensemble_is_exported(runs, tmp_path):
     assert_same_translations(str(tmp_path / "both"), both, lines)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_batch_may_be_empty_or_of_padding_alone(exported, which):
     signatures = tf.saved_model.load(exported[which][0]).signatures
@@ -164,7 +162,6 @@ def test_a_batch_may_be_empty_or_of_padding_alone(exported, which):
     assert outputs["alignments"].shape[::3] == (0, 6)
 
 
-@pytest.mark.long
 def test_a_source_that_is_too_long_is_refused_at_any_padded_width(runs, tmp_path):
     """Such a source is not cut either. The model takes 15 tokens; with their end, they fill a padded width."""
     run = load(runs[0][1:], [], None)

@@ -293,14 +293,6 @@ def test_a_line_has_the_same_samples_in_any_batch(runs):
     assert [row.split("\t")[2] for row in translate(lines[:1], 6)] != [row.split("\t")[2] for row in together[:2]]
 
 
-def test_an_ensemble_of_the_same_model_twice_translates_as_the_model(runs, trained):
-    twice = load([runs[0][1]] * 2, [], None)
-    assert isinstance(twice.model, Ensemble)
-    lines = lines_of(runs[1] / "test.en")[:5]
-    by_ensemble, by_model = (translator(each, alignment="hard")(lines, 1) for each in (twice, trained))
-    assert list(by_ensemble) == list(by_model)
-
-
 def test_an_ensemble_of_runs_that_read_other_sources_is_refused(runs, monkeypatch):
     monkeypatch.setattr(Run, "source_metadata", property(lambda run: {"length": runs[0].index(run.folder)}))
     with pytest.raises(ConfigError, match="it reads other sources than .*; an ensemble needs the same"):
@@ -514,29 +506,3 @@ def test_the_first_line_with_tokens_that_the_vocabulary_lacks_is_named(trained):
     tokens = trained.tokenizer.encode(unknown, "source")
     number = sum(trained.vocabulary.ids.get(token) is None for token in tokens)
     assert message.startswith(f"lines:2: {number} of {len(tokens)} tokens are not in the vocabulary: ☃ (further")
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore:standard input:UserWarning")
-def test_each_odd_line_has_its_translation(trained):
-    lines = [
-        "",
-        " \t ",
-        "a\x01\x1b[0m\x7fb",
-        "Haus\0Hund",
-        "Haus 👩‍👩‍👧‍👦 🚲",
-        "便说一个女人买面包。" * 3,
-        "Haus\r Hund\r",
-    ]
-    lines += [
-        "Haus\u2028Hund\x85\x0b\x0cKatze",
-        "<s> </s> <unk> <pad> @@ ％0020",
-        "\u200b\u200d",
-        "Ł" * 4_000,
-        "Haus " * 400,
-    ]
-    output = list(translator(trained, n_best=2, scores=True, alignment="hard")(lines, 1))
-    assert all("\n" not in line and "\r" not in line for line in output)
-    numbers = [int(line.split("\t")[0]) for line in output]
-    assert set(numbers) == set(range(1, len(lines) + 1))
-    assert sorted(numbers) == numbers

@@ -46,7 +46,6 @@ def test_training_begins_with_the_best_weights_of_the_run(base, tuning, tmp_path
     assert trainer.run.batches.longest_source < initial.max_source_length
 
 
-@pytest.mark.long
 def test_fine_tuning_resumes_without_its_initial_run(base, tuning, tmp_path, monkeypatch):
     initial = str(shutil.copytree(base, tmp_path / "initial"))
     config = tuning({"training.init_from": initial})
@@ -100,7 +99,6 @@ def test_an_initial_run_without_a_folder_or_a_best_checkpoint_is_refused(tiny_co
         train(tiny_config({"training.init_from": str(tmp_path / "base")}), str(tmp_path / "run"), NO_STRATEGY)
 
 
-@pytest.mark.long
 def test_a_finished_run_trains_longer_where_max_steps_is_raised(tiny_config, tmp_path, capsys):
     shorter, longer = tiny_config({"training.max_steps": 3}), tiny_config()
     assert train(longer, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
@@ -115,7 +113,6 @@ def test_a_finished_run_trains_longer_where_max_steps_is_raised(tiny_config, tmp
         train(shorter, str(tmp_path / "run"), NO_STRATEGY)
 
 
-@pytest.mark.long
 def test_a_finished_run_with_a_linear_schedule_cannot_train_longer(tiny_config, tmp_path):
     config = tiny_config({"training.schedule": "linear", "training.max_steps": 2})
     assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
@@ -126,7 +123,6 @@ def test_a_finished_run_with_a_linear_schedule_cannot_train_longer(tiny_config, 
         assert yaml.safe_load(file)["training"]["max_steps"] == 2
 
 
-@pytest.mark.long
 def test_a_run_that_stopped_by_its_scores_does_not_continue(tiny_config, tmp_path, made_up_scores, capsys):
     made_up_scores(bleu=[100.0])
     changes = {"training.stop_at": 99.0}

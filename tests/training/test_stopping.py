@@ -18,20 +18,24 @@ from memattn.training.trainer import Trainer, train
 
 SHORTER = {"training.max_steps": 4, "training.validate_every": 2, "training.checkpoint_every": 3}
 OPTIONS = [
-    {},
-    {
-        **SHORTER,
-        "training.schedule": "plateau",
-        "training.batch_type": "tokens",
-        "training.batch_size": 60,
-        "training.accumulate": 2,
-    },
-    {**SHORTER, "training.precision": "mixed_float16"},
+    pytest.param({}, id="plain"),
+    pytest.param(
+        {
+            **SHORTER,
+            "training.schedule": "plateau",
+            "training.batch_type": "tokens",
+            "training.batch_size": 60,
+            "training.accumulate": 2,
+        },
+        id="plateau, tokens, accumulated",
+        marks=pytest.mark.long,
+    ),
+    pytest.param({**SHORTER, "training.precision": "mixed_float16"}, id="float16", marks=pytest.mark.long),
 ]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("options", OPTIONS, ids=["plain", "plateau, tokens, accumulated", "float16"])
+@pytest.mark.slow
+@pytest.mark.parametrize("options", OPTIONS)
 def test_a_run_stopped_at_every_step_equals_an_uninterrupted_one(options, tiny_config, tmp_path, monkeypatch):
     monkeypatch.setattr("memattn.training.step._RAISE_AFTER", 2)  # so that the scale of float16's loss changes
     config = tiny_config({"data.num_buckets": 2, **options})

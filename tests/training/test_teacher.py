@@ -115,7 +115,6 @@ def test_a_student_on_two_replicas_equals_one_on_one_device(student_config, tmp_
         np.testing.assert_allclose(mirrored[name], single[name], rtol=1e-3, atol=1e-4, err_msg=name)
 
 
-@pytest.mark.long
 def test_an_interrupted_student_equals_an_uninterrupted_one(student_config, tmp_path, monkeypatch):
     assert train(student_config(), str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
     monkeypatch.setattr(Trainer, "save", stopping_after(Trainer.save, 2))
@@ -125,7 +124,6 @@ def test_an_interrupted_student_equals_an_uninterrupted_one(student_config, tmp_
     assert_same_run(str(tmp_path / "uninterrupted"), str(tmp_path / "resumed"))
 
 
-@pytest.mark.long
 def test_a_teacher_is_not_needed_once_its_weight_is_0(student_config, teacher, tmp_path):
     copied = str(shutil.copytree(teacher, tmp_path / "teacher"))
     config = student_config({"training.teacher": copied, "training.teacher_steps": 1})

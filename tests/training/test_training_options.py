@@ -47,7 +47,6 @@ def train_steps(batches, model=None, strategy=NO_STRATEGY, steps=1, **changes):
     return model, result
 
 
-@pytest.mark.long
 def test_accumulation_keeps_the_gradients_of_a_single_batch_at_a_time(monkeypatch):
     step = TrainingStep(make_model("memory", {"num_slots": 2}), TrainingConfig(jit_compile=False), NO_STRATEGY)
     compute, references, alive_counts = step._traced_gradients, [], []
