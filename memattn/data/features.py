@@ -17,7 +17,7 @@ from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import DataError
 
-FACTS = ("source_features", "source_statistics")  # names of `Features.facts`
+METADATA = ("source_features", "source_statistics")  # names of `Features.metadata`
 STATISTICS = "source.statistics.npy"
 SHARD_SIZE = 200  # sources
 _CHECKSUM_BLOCK = 1 << 16  # vectors that are read at a time
@@ -70,9 +70,9 @@ class Features:
                 crc = zlib.crc32(np.ascontiguousarray(array[start : start + _CHECKSUM_BLOCK]).data, crc)
         return crc
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Returns the width of the vectors, and a checksum of what normalizes them."""
-        return dict(zip(FACTS, (len(self.mean), f"{self._checksum_of_statistics():08x}"), strict=True))
+        return dict(zip(METADATA, (len(self.mean), f"{self._checksum_of_statistics():08x}"), strict=True))
 
     def between(self, start: int, end: int) -> np.ndarray:
         """Returns the vectors of the sources from `start` up to `end`, one after the other. Raises DataError."""

@@ -31,7 +31,7 @@ class Sources(Protocol):
     def checksum(self) -> int:
         """Returns a CRC-32 of the content."""
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Returns metadata that must be equal in training and test sources, such as the width of the vectors."""
 
     def between(self, start: int, end: int) -> np.ndarray:
@@ -93,7 +93,7 @@ class Sentences:
                 crc = zlib.crc32(np.asarray(numbers[start : start + _BLOCK], "<i8").data, crc)
         return crc
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Returns an empty mapping: any sentences of the same vocabulary fit."""
         return {}
 

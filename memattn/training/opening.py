@@ -18,9 +18,9 @@ from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import RunError
 from memattn.models.interface import Model
-from memattn.runs import building, checkpoints
+from memattn.runs import checkpoints
 from memattn.runs.checkpoints import Checkpoint
-from memattn.runs.run import MEMORY_LINE, Run
+from memattn.runs.run import LENGTH_REGRESSION, Run, build_model
 from memattn.training import pretrained
 from memattn.training.distribution import Workers
 from memattn.training.optimizers import depends_on_max_steps
@@ -155,33 +155,26 @@ def _read(config: Config, folder: str) -> _Inputs:
         max_source_length=data.max_source_length,
         max_target_length=data.max_target_length,
     )
-    source_facts, longest = batches.corpus.source.facts(), batches.longest_source
-    models = pretrained.load(config, steps, vocabulary, tokenizer, source_facts)
+    source_metadata, longest = batches.corpus.source.metadata(), batches.longest_source
+    models = pretrained.load(config, steps, vocabulary, tokenizer, source_metadata)
     if training.init_from:  # Eq. 10 keeps the S that the weights were trained with
         longest = models.initial.max_source_length if models.initial else Run(folder).metadata["max_source_length"]
     metadata = {
         "max_source_length": longest,
         "training_pairs": batches.pairs,
         "checksum": batches.corpus.checksum(),
-        **source_facts,
+        **source_metadata,
     }
     if config.model.has_memory_length:
-        metadata[MEMORY_LINE] = list(batches.length_regression())
+        metadata[LENGTH_REGRESSION] = list(batches.length_regression())
     return _Inputs(steps, vocabulary, tokenizer, batches, models, metadata)
 
 
 def _build(config: Config, inputs: _Inputs, strategy: tf.distribute.Strategy) -> tuple[Model, TrainingStep]:
     """Builds the model with the weights that training starts with, and its training step."""
     tf.keras.utils.set_random_seed(config.training.seed)
-    metadata = inputs.metadata
     with strategy.scope():
-        model = building.build_model(
-            config,
-            len(inputs.vocabulary),
-            metadata["max_source_length"],
-            source_features=metadata.get("source_features"),
-        )
-        building.set_memory_line(model, metadata.get(MEMORY_LINE))
+        model = build_model(config, len(inputs.vocabulary), inputs.metadata)
         teacher = inputs.pretrained.replicated_teacher(model, config.training.teacher_weight)
         step = TrainingStep(model, config.training, strategy, teacher)
     if not inputs.steps:

@@ -58,13 +58,17 @@ class Pretrained(NamedTuple):
 
 
 def load(
-    config: Config, steps: Sequence[int], vocabulary: Vocabulary, tokenizer: Tokenizer, source_facts: Mapping[str, Any]
+    config: Config,
+    steps: Sequence[int],
+    vocabulary: Vocabulary,
+    tokenizer: Tokenizer,
+    source_metadata: Mapping[str, Any],
 ) -> Pretrained:
     """Loads the trained models that a run needs which has checkpoints of these steps, newest first.
 
     Raises ConfigError, DataError, RunError, OSError.
     """
-    training, data = config.training, (vocabulary, tokenizer, source_facts)
+    training, data = config.training, (vocabulary, tokenizer, source_metadata)
     if training.init_from and not steps:
         return Pretrained(initial=_model(config, "init_from", *data))
     is_taught = training.teacher_weight > 0 and bool(steps) and steps[-1] < training.teacher_steps
@@ -74,7 +78,7 @@ def load(
 
 
 def _model(
-    config: Config, key: str, vocabulary: Vocabulary, tokenizer: Tokenizer, source_facts: Mapping[str, Any]
+    config: Config, key: str, vocabulary: Vocabulary, tokenizer: Tokenizer, source_metadata: Mapping[str, Any]
 ) -> Model:
     """Returns the model in the run folder that a key of `training` names.
 
@@ -87,7 +91,7 @@ def _model(
     except (ConfigError, RunError) as error:
         problem = error.problem if isinstance(error, RunError) else error
         raise type(error)(f"training.{key}: {problem}") from error
-    if not run.reads_as(vocabulary, tokenizer) or run.source_metadata != source_facts:
+    if not run.reads_as(vocabulary, tokenizer) or run.source_metadata != source_metadata:
         advice = f"prepare the data with --vocabulary_of {folder}"
         if config.data.generated:
             advice = "it needs a task with the same tokens"

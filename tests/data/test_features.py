@@ -77,7 +77,7 @@ def test_shards_give_back_normalized_sources(tmp_path, monkeypatch):
     assert np.isnan(batch[1, len(sources[3]) :]).all()
     assert np.isnan(batch[2]).all()
     np.testing.assert_array_equal(stored.between(18, 20), np.concatenate([stored[18], stored[19]]))
-    assert stored.facts()["source_features"] == F
+    assert stored.metadata()["source_features"] == F
 
 
 def test_a_split_that_is_written_again_with_fewer_sources_can_be_read(tmp_path, monkeypatch):
@@ -114,7 +114,7 @@ def test_a_checksum_and_facts_follow_content_and_statistics(tmp_path):
     changed, shifted = stored("changed", [*sources[:-1], sources[-1] + 1e-3], 0), stored("shifted", sources, 1)
     assert first.checksum() == same.checksum()
     assert len({first.checksum(), changed.checksum(), shifted.checksum()}) == 3
-    assert first.facts() == changed.facts() != shifted.facts()
+    assert first.metadata() == changed.metadata() != shifted.metadata()
 
 
 def spoiled(name):
