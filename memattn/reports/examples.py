@@ -9,7 +9,7 @@ from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import without_line_breaks
 from memattn.data.vocabulary import EOS, SPECIAL_TOKENS
 from memattn.evaluation import plots
-from memattn.evaluation.test_set import TestSet, read_split
+from memattn.evaluation.evaluate import TestSet, read_split
 from memattn.models.interface import aligns
 from memattn.reports.runs import ReportedRun
 from memattn.runs.trained import Trained, load
