@@ -219,6 +219,12 @@ def load(run_dir: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Tran
       overrides: changes of the config, as on the command line, such as "decoding.beam_size=5".
 
     Raises ConfigError, DataError, RunError, OSError.
+
+    Example:
+      >>> import memattn
+      >>> translator = memattn.load("runs/small", ["decoding.beam_size=2"])
+      >>> len(translator.translate(["3 1 2", "", "7"]))
+      3
     """
     check_overrides(overrides)
     return Translator(load_trained([os.fspath(run_dir)], [WITHOUT_XLA, *overrides]), n_best=1)

@@ -21,9 +21,8 @@ from memattn import xla
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS, PAD
 from memattn.errors import ConfigError, RunError
-from memattn.runs import building
 from memattn.runs.checkpoints import Checkpoint
-from memattn.runs.run import BEST, HYPOTHESES, METADATA, VALIDATIONS, Run
+from memattn.runs.run import BEST, HYPOTHESES, VALIDATIONS, Run, build_model
 from memattn.search.searcher import Searcher
 from memattn.training.reporting import Events
 from memattn.training.step import TrainingStep, UpdateResult
@@ -92,7 +91,7 @@ def test_auto_chooses_xla_by_the_precision_in_which_the_model_computes(precision
     auto = {"training.jit_compile": "auto", "decoding.jit_compile": "auto"}
     config = tiny_config({**auto, "training.precision": precision})
     assert config.decoding.precision is None
-    model = building.build_model(config, 9, 5)
+    model = build_model(config, 9, {"max_source_length": 5})
     expected = precision == "float32" and xla.jit_compile("auto")
     assert Searcher(model, config.decoding).jit_compile is expected
     assert TrainingStep(model, config.training, NO_STRATEGY).jit_compile is expected
@@ -298,19 +297,13 @@ def reverse_targets(data, run_dir):
     path.write_text("".join(reversed(lines)), "utf-8")
 
 
-def remove_corpus_json(data, run_dir):
-    (run_dir / METADATA).unlink()
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"), [(lengthen, "changed"), slow(reverse_targets, "changed"), (remove_corpus_json, "missing")]
-)
-def test_a_run_whose_data_changed_is_refused(tiny_config, tmp_path, change, problem):
+@pytest.mark.parametrize("change", [lengthen, slow(reverse_targets)])
+def test_a_run_whose_data_changed_is_refused(tiny_config, tmp_path, change):
     config, run_dir = tiny_config({"training.max_steps": 1}), tmp_path / "run"
     assert train(config, str(run_dir), NO_STRATEGY) == 0
     change(tmp_path / "data", run_dir)
     before = contents(run_dir)
-    with pytest.raises(ConfigError, match=f"corpus.json: .*{problem}"):
+    with pytest.raises(ConfigError, match="corpus.json: .*changed"):
         train(config, str(run_dir), NO_STRATEGY)
     assert contents(run_dir) == before
 
