@@ -43,6 +43,9 @@ def train_model(
     Example:
       >>> import memattn
       >>> rows = memattn.train_model("copy/small", "runs/small", ["training.max_steps=50"])
+      runs/small: 596,632 parameters, 50,000 training pairs
+      ...
+      evaluate with: memattn-eval --run_dir runs/small
       >>> rows[-1]["step"]
       50
     """

@@ -87,15 +87,18 @@ def read_split(trained: Trained, split: str) -> TestSet:
         problem = f"the vocabulary or BPE of {folder} differs from the run's"
         raise ConfigError(f"data.folder: {problem}; memattn-eval decodes files with --source")
     corpus.check_split(folder, split, corpus.splits(folder))
-    test_set = read_corpus(folder, split, vocabulary, run.tokenizer, trained.config.data.source)
+    test_set = read_test_set(folder, split, vocabulary, run.tokenizer, trained.config.data.source)
     if (metadata := test_set.source.metadata()) != run.source_metadata:
         problem = f"the sources of {folder} have {metadata}, not the run's {run.source_metadata}"
         raise ConfigError(f"data.folder: {problem}; prepare it with --vocabulary_of")
     return test_set
 
 
-def read_corpus(folder: str, split: str, vocabulary: Vocabulary, tokenizer: Tokenizer, source: str) -> TestSet:
-    """Reads a split of a prepared corpus; `source` is what `data.source` says of its sources. Raises DataError."""
+def read_test_set(folder: str, split: str, vocabulary: Vocabulary, tokenizer: Tokenizer, source: str) -> TestSet:
+    """Reads a split of a prepared corpus, whose sources are of the kind `source` (`data.source`).
+
+    Raises DataError, OSError.
+    """
     pairs = corpus.read_corpus(folder, split, vocabulary, source)
     tokenized, detokenized = corpus.read_references(folder, split)
     references = [without_line_breaks(tokenizer.decode(split_words(line))) for line in tokenized]
@@ -105,7 +108,7 @@ def read_corpus(folder: str, split: str, vocabulary: Vocabulary, tokenizer: Toke
 def read_files(trained: Trained, source: str, target: str) -> TestSet:
     """Reads two files of text (plain or .gz), processed as the training text was.
 
-    Raises ConfigError if the run's sources are no text, DataError.
+    Raises ConfigError if the run's sources are no text, DataError, OSError.
     """
     trained.check_reads_text("--source")
     source_lines, target_lines = (read_lines(path) for path in (source, target))

@@ -92,12 +92,12 @@ class Run:
 
     @functools.cached_property
     def vocabulary(self) -> Vocabulary:
-        """Vocabulary of source and target. Raises DataError."""
+        """Vocabulary of source and target. Raises DataError, OSError."""
         return corpus.read_vocabulary(self._path(VOCABULARY))
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:
-        """Tokenizer of the training data. Raises DataError."""
+        """Tokenizer of the training data. Raises DataError, OSError."""
         return tokenizers.read(self.folder)
 
     @functools.cached_property
@@ -126,7 +126,7 @@ class Run:
           average: number of the last checkpoints whose weights are averaged; None takes the best weights.
           precision: type that the model computes in; by default that of `decoding` or else of `training`.
 
-        Raises DataError, RunError, and ConfigError for options that do not fit the installed libraries.
+        Raises DataError, RunError, OSError, and ConfigError for options that do not fit the installed libraries.
         """
         model = build_model(
             self.config, len(self.vocabulary), self.metadata, precision or self.config.decoding.precision

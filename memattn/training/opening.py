@@ -67,7 +67,19 @@ class OpenRun:
 
         Raises RunError if another process trains in it or has done so since the run was restored, OSError.
         """
-        return self.workers.entered_on_chief(_locked(self))
+        return self.workers.entered_on_chief(self._locked_folder())
+
+    @contextlib.contextmanager
+    def _locked_folder(self) -> Iterator[None]:
+        folder = Run(self.folder)
+        with folder.locked():
+            for path in (self.folder, folder.checkpoints, folder.best, folder.events):
+                files.make_folder(path)
+            state = tf.train.get_checkpoint_state(self.recent.directory)
+            if state and state.model_checkpoint_path != self.recent.latest_checkpoint:
+                raise RunError(f"{self.folder}: another training has just resumed it; start again")
+            folder.raise_max_steps(self.config)
+            yield
 
     def scores(self, stop: Callable[[], bool]) -> dict[str, float] | None:
         """Returns the scores of the weights on the validation split; None if `stop()` became true on the chief."""
@@ -208,16 +220,3 @@ def _restore(
         progress.best = None
     recent = checkpoints.manager(checkpoint, recent_folder, config.training.keep_checkpoints)
     return recent, checkpoints.manager(Checkpoint(model), best_folder, 1), restored
-
-
-@contextlib.contextmanager
-def _locked(run: OpenRun) -> Iterator[None]:
-    folder = Run(run.folder)
-    with folder.locked():
-        for path in (run.folder, folder.checkpoints, folder.best, folder.events):
-            files.make_folder(path)
-        state = tf.train.get_checkpoint_state(run.recent.directory)
-        if state and state.model_checkpoint_path != run.recent.latest_checkpoint:
-            raise RunError(f"{run.folder}: another training has just resumed it; start again")
-        folder.raise_max_steps(run.config)
-        yield

@@ -41,7 +41,7 @@ class Validation:
 
     def __init__(self, config: Config, model: Model, vocabulary: Vocabulary, tokenizer: Tokenizer):
         path = config.data.path
-        self._valid = evaluate.read_corpus(path, "valid", vocabulary, tokenizer, config.data.source)
+        self._valid = evaluate.read_test_set(path, "valid", vocabulary, tokenizer, config.data.source)
         self.metrics = metrics.validation_metrics(config.training.metric)
         metrics.check_installed({metrics.METRICS[config.training.metric].kind})
         if metrics.METRICS[config.training.metric].kind == "trees" and not are_trees(self._valid.references):

@@ -145,11 +145,6 @@ def test_bytes_that_are_not_utf8_are_reported_with_their_line(tmp_path):
     assert str(caught.value) == f"{path}:3: not UTF-8 text: byte 0xff"
 
 
-def test_a_missing_file_is_reported(tmp_path):
-    with pytest.raises(DataError, match=r"vocab\.txt: No such file"):
-        read_vocabulary(str(tmp_path / "vocab.txt"))
-
-
 @pytest.mark.parametrize("blank", ["\u00a0", "\u202f", "\u3000", "\u2028", "\x1c"], ids=ascii)
 def test_only_blanks_divide_tokens(tmp_path, blank):
     word = f"10{blank}000"
