@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from memattn import config as configs
 from memattn.errors import ConfigError
-from memattn.evaluation import writing
-from memattn.evaluation.evaluate import evaluate
-from memattn.evaluation.test_set import read_files, read_split
+from memattn.evaluation.evaluate import evaluate, read_files, read_split, write
 from memattn.files import make_folder
 from memattn.runs.result import Result
 from memattn.runs.run import Run
@@ -41,14 +39,21 @@ def train_model(
       OSError: a file cannot be read or written.
       tf.errors.OpError: TensorFlow cannot write a checkpoint or compute a step, for example for want of memory.
       KeyboardInterrupt: the training was stopped; its checkpoint is written, unless by a second Ctrl-C.
+
+    Example:
+      >>> import memattn
+      >>> rows = memattn.train_model("copy/small", "runs/small", ["training.max_steps=50"])
+      runs/small: 596,632 parameters, 50,000 training pairs
+      ...
+      evaluate with: memattn-eval --run_dir runs/small
+      >>> rows[-1]["step"]
+      50
     """
     configs.check_overrides(overrides)
     if isinstance(config, Mapping):
         loaded = configs.from_dict(config, overrides)
-    elif isinstance(config, (str, os.PathLike)):
-        loaded = configs.load(os.fspath(config), overrides)
     else:
-        raise ConfigError(f"config: must be a path, a name or a mapping, not {type(config).__name__}")
+        loaded = configs.load(os.fspath(config), overrides)
     if train(loaded, os.fspath(run_dir), distribution.STRATEGIES["auto"]()):
         raise KeyboardInterrupt
     return [
@@ -90,11 +95,14 @@ def evaluate_model(
       DataError: the corpus or a file is damaged.
       RunError: the run has no checkpoint that can be read.
       OSError: a file cannot be read or written.
+
+    Example:
+      >>> import memattn
+      >>> result = memattn.evaluate_model("runs/small", overrides=["decoding.beam_size=2"])
+      >>> result.sentences, sorted(result.scores)[:2]
+      (500, ['bleu', 'chrf'])
     """
     configs.check_overrides(overrides)
-    for name, value, least in (("average", average, 1), ("repeats", repeats, 1), ("num_plots", num_plots, 0)):
-        if value is not None and value < least:
-            raise ConfigError(f"{name}: must be at least {least}, not {value}")
     run_dirs = [run_dir] if isinstance(run_dir, (str, os.PathLike)) else list(run_dir)
     if len(run_dirs) > 1 and not output_dir:
         raise ConfigError("output_dir: required for an ensemble's results")
@@ -103,5 +111,5 @@ def evaluate_model(
     folder = os.fspath(output_dir or Run(run_dirs[0]).results_folder(test_set.name))
     make_folder(folder)  # if this fails, it does before the decoding
     evaluation = evaluate(trained, test_set, repeats=repeats, rouge=rouge)
-    writing.write(evaluation, trained, folder, num_plots=num_plots)
+    write(evaluation, trained, folder, num_plots=num_plots)
     return evaluation.result

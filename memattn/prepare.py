@@ -40,10 +40,10 @@ def parallel() -> None:
     flags.DEFINE_string("train", None, "Prefix of the training text.", required=True)
     flags.DEFINE_string("valid", None, "Prefix of the validation text.", required=True)
     flags.DEFINE_string("test", None, "Prefix of the test text.")
-    for side in corpus.SIDES:
-        flags.DEFINE_string(side, None, f"End of the names of the {side}s' files, such as de.", required=True)
-        language = f"Language of the {side}s, such as de or pt-BR (default: --{side})."
-        flags.DEFINE_string(f"{side}_language", None, language)
+    for name in corpus.SIDES:
+        flags.DEFINE_string(name, None, f"End of the names of the {name}s' files, such as de.", required=True)
+        language = f"Language of the {name}s, such as de or pt-BR (default: --{name})."
+        flags.DEFINE_string(f"{name}_language", None, language)
     flags.DEFINE_enum(
         "form",
         "raw",
@@ -112,15 +112,15 @@ def _prepare_parallel() -> int:
         if (prefix := options[split].value) is not None
     }
     languages = []
-    for side in corpus.SIDES:
-        code = getattr(options, f"{side}_language")
+    for name in corpus.SIDES:
+        code = getattr(options, f"{name}_language")
         if code is not None:
-            _check_language(f"{side}_language", code)
-        language = known_code(getattr(options, side) if code is None else code)
+            _check_language(f"{name}_language", code)
+        language = known_code(getattr(options, name) if code is None else code)
         languages.append(language)
         if options.form != "untokenized" and not has_moses_rules(language):
             warnings.warn(
-                f"--{side}_language: Moses has no rules for {language!r}, and those of English are used; if this is "
+                f"--{name}_language: Moses has no rules for {language!r}, and those of English are used; if this is "
                 "not the code of the language, such as de, ko or pt-BR, give it",
                 stacklevel=1,
             )

@@ -16,11 +16,6 @@ def _check(*run_dirs: str) -> None:
     """Raises ConfigError for arguments that cannot be used."""
     if not run_dirs:
         raise ConfigError("give run folders: memattn-report RUN... --output report.html")
-    paths = list(map(os.path.realpath, run_dirs))
-    if repeated := [run_dir for i, run_dir in enumerate(run_dirs) if paths[i] in paths[:i]]:
-        raise ConfigError(f"{repeated[0]}: given twice; a report has each run once")
-    if os.path.isdir(flags.FLAGS.output):
-        raise ConfigError(f"--output: {flags.FLAGS.output} is a folder; give the path of a file")
 
 
 def _main(*run_dirs: str) -> int:

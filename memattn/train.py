@@ -30,7 +30,7 @@ def _main() -> int:
     from memattn.training import distribution
     from memattn.training.trainer import train
 
-    strategy = distribution.STRATEGIES[options.strategy]()  # first: several workers must meet before TensorFlow starts
+    strategy = distribution.STRATEGIES[options.strategy]()  # first: workers connect before TensorFlow starts
     return train(configs.load(options.config, options.set), options.run_dir, strategy)
 
 

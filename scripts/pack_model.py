@@ -24,9 +24,8 @@ _LARGEST_MULTIPLE = 127  # rounded weights are -127 to 127 times a step
 
 
 def main() -> int:
-    from memattn.evaluation.evaluate import evaluate
+    from memattn.evaluation.evaluate import evaluate, read_split
     from memattn.evaluation.model_card import model_card
-    from memattn.evaluation.test_set import read_split
     from memattn.runs import checkpoints
     from memattn.runs.run import MODEL_CARD, Run
     from memattn.runs.trained import load

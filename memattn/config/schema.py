@@ -31,27 +31,29 @@ class Origin:
 
     Attributes:
       name: the file, or another source of the config, such as an override.
-      lines: dotted key -> its place, such as "config.yaml:3".
+      lines: dotted key -> its line, such as "config.yaml:3".
     """
 
     def __init__(self, name: str):
         self.name = name
         self.lines: dict[str, str] = {}
 
-    def replace(self, key: str, place: str) -> None:
-        """Records the place of a key and of all keys below it, and of keys above it that have no place yet."""
-        self.lines = {known: line for known, line in self.lines.items() if not known.startswith((f"{key}.", f"{key}["))}
-        self.lines[key] = place
+    def replace(self, key: str, line: str) -> None:
+        """Records the line of a key and of all keys below it, and of keys above it that have no line yet."""
+        self.lines = {
+            known: other for known, other in self.lines.items() if not known.startswith((f"{key}.", f"{key}["))
+        }
+        self.lines[key] = line
         while key := key.rpartition(".")[0]:
-            self.lines.setdefault(key, place)
+            self.lines.setdefault(key, line)
 
     def error(self, key: str, problem: str) -> ConfigError:
-        """Returns an error that names the place of a key, or of the nearest key above it that has a place."""
+        """Returns an error that names the line of a key, or of the nearest key above it that has a line."""
         known = key
         while known and known not in self.lines:
             known = known.rpartition(".")[0]
-        place = self.lines.get(known, self.name)
-        return ConfigError(f"{place}: {short(key)}: {problem}" if key else f"{place}: {problem}")
+        line = self.lines.get(known, self.name)
+        return ConfigError(f"{line}: {short(key)}: {problem}" if key else f"{line}: {problem}")
 
 
 def parse(text: str, origin: Origin) -> Any:

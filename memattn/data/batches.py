@@ -109,7 +109,7 @@ class TrainingBatches:
         self.window_size = max(WINDOW, _LEAST_BATCHES * max(self._rows))
 
     def _scan(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns statistics by n, the length of a pair's longer side.
+        """Returns statistics by n, the greater of the source length and the target length of a pair.
 
         Returns:
           The number of pairs with this n, [lengths].

@@ -22,7 +22,7 @@ PARTS: tuple[Part, Part] = ("ids", "offsets")
 
 
 def read_vocabulary(path: str) -> Vocabulary:
-    """Reads a vocabulary file. Raises DataError."""
+    """Reads a vocabulary file. Raises DataError, OSError."""
     lines = read_lines(path)
     if problem := first_problem(lines or [""]):
         raise DataError(f"{path}:{problem[0]}: {problem[1]}")
@@ -30,7 +30,7 @@ def read_vocabulary(path: str) -> Vocabulary:
 
 
 def read_corpus(folder: str, split: str, vocabulary: Vocabulary, kind: str = "tokens") -> Corpus:
-    """Reads a split whose sources are of the kind that `data.source` names. Raises ConfigError, DataError."""
+    """Reads a split whose sources are of the kind that `data.source` names. Raises ConfigError, DataError, OSError."""
     return READERS[kind](folder, split, vocabulary)
 
 
@@ -102,7 +102,7 @@ def read_references(folder: str, split: str) -> tuple[list[str], list[str]]:
       The tokens of each target, separated by single spaces, and the targets as people wrote them. In a corpus that
       came as tokens, both are the same.
 
-    Raises DataError.
+    Raises DataError, OSError.
     """
     tokens = [" ".join(split_words(line)) for line in read_lines(os.path.join(folder, f"{split}.target"))]
     path = os.path.join(folder, f"{split}.reference")

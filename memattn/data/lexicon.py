@@ -69,7 +69,7 @@ class Lexicon:
 def read(path: str, vocabulary: Vocabulary, size: int) -> Lexicon:
     """Reads the `size` most probable translations of each token from a file that `write`, or an aligner, wrote.
 
-    Tokens that the vocabulary lacks are skipped. Raises DataError.
+    Tokens that the vocabulary lacks are skipped. Raises DataError, OSError.
     """
     ids = {**vocabulary.ids, SPECIAL_TOKENS[EOS]: EOS}
     candidates: dict[int, list[tuple[float, int]]] = {}

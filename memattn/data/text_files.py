@@ -1,15 +1,11 @@
 """Reads lines of UTF-8 text files."""
 
 from memattn import reading
-from memattn.errors import DataError
 
 
 def read_lines(path: str) -> list[str]:
-    """Returns the lines of a UTF-8 file, plain or .gz, without their ends. Raises DataError."""
-    try:
-        return decode_lines(b"".join(reading.lines(path)), path, 1)
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from error
+    """Returns the lines of a UTF-8 file, plain or .gz, without their ends. Raises DataError, OSError."""
+    return decode_lines(b"".join(reading.lines(path)), path, 1)
 
 
 def decode_lines(content: bytes, path: str, first: int) -> list[str]:

@@ -16,7 +16,6 @@ from memattn import reading
 from memattn.data import bpe, spelling
 from memattn.data.languages import HAN, WITHOUT_BLANKS, known_code
 from memattn.data.vocabulary import split_words
-from memattn.errors import DataError
 
 SETTINGS, CODES, DICTIONARY = "text.json", "bpe.codes", "words.txt"
 Form = Literal["raw", "tokenized", "truecased", "untokenized"]
@@ -169,15 +168,12 @@ class WhitespaceTokenizer:
 
 
 def read(folder: str) -> SubwordTokenizer | WhitespaceTokenizer:
-    """Reads the tokenizer of a prepared corpus or a run folder. Raises DataError."""
+    """Reads the tokenizer of a prepared corpus or a run folder. Raises DataError, OSError."""
     path = os.path.join(folder, SETTINGS)
     if not any(os.path.exists(os.path.join(folder, name)) for name in (SETTINGS, CODES, DICTIONARY)):
         return WhitespaceTokenizer()
-    try:
-        fields = reading.json_file(path, dict.fromkeys(("form", "source_language", "target_language"), str))
-        return read_units(folder, TextSettings(**fields))
-    except OSError as error:
-        raise DataError(f"{error.filename}: unreadable ({error.strerror})") from error
+    fields = reading.json_file(path, dict.fromkeys(("form", "source_language", "target_language"), str))
+    return read_units(folder, TextSettings(**fields))
 
 
 def read_units(folder: str, settings: TextSettings) -> SubwordTokenizer:

@@ -41,7 +41,7 @@ def read(path: str) -> list[Parse]:
     Traces (-NONE-) and brackets that hold nothing else are left out, and so are function tags (-SBJ, =2) and brackets
     such as the one around a whole tree (TOP, or no label).
 
-    Raises DataError, which names the line of a tree that cannot be read.
+    Raises OSError, and DataError, which names the line of a tree that cannot be read.
     """
     parses: list[Parse] = []
     stack: list[_Bracket] = []

@@ -1,24 +1,131 @@
-"""Decodes a test set and scores the translations."""
+"""An evaluation: reads a test set, decodes it, scores the translations, and writes all results."""
 
+import contextlib
 import dataclasses
+import glob
 import json
+import os
+import re
 import statistics
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
+import numpy as np
 from tqdm import tqdm
 
 from memattn import config as configs
-from memattn.data.tokenizer import without_line_breaks
+from memattn import files
+from memattn.data import corpus
+from memattn.data import tokenizer as tokenizers
+from memattn.data.sentences import Sentences, Sources
+from memattn.data.text_files import read_lines
+from memattn.data.tokenizer import Tokenizer, without_line_breaks
+from memattn.data.vocabulary import Vocabulary, split_words
+from memattn.errors import ConfigError, DataError
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import METRICS, Comparison
-from memattn.evaluation.test_set import TestSet
+from memattn.evaluation.model_card import model_card
+from memattn.models.interface import AligningModel, aligns
 from memattn.runs import provenance
 from memattn.runs.checkpoints import step_of
 from memattn.runs.result import Result
+from memattn.runs.run import ALIGNMENTS, DETOKENIZED, HYPOTHESES, MODEL_CARD, N_BEST, REFERENCES, RESULT, RESULTS
 from memattn.runs.trained import Trained
 from memattn.search.scorer import Scorer
 from memattn.search.searcher import Searcher, decode, warm_up
 from memattn.search.translation import Translation
+
+
+@dataclasses.dataclass(frozen=True)
+class TestSet:
+    """Sources to decode, and their references.
+
+    Attributes:
+      name: name of the split, or path of the file with the sources.
+      source: the sources.
+      target: ids of the references, for the loss.
+      references: words divided by spaces, BPE undone; each without tabs or ends of lines.
+      detokenized_references: the references as ordinary text, likewise in one line.
+    """
+
+    name: str
+    source: Sources
+    target: Sentences
+    references: list[str]
+    detokenized_references: list[str]
+
+    def comparison(
+        self,
+        translations: Sequence[Translation],
+        tokenizer: Tokenizer,
+        target_loss: Callable[[], float],
+        kinds: Set[str] = frozenset(),
+    ) -> Comparison:
+        """Returns the comparison of translations with the references; `target_loss` and `kinds` are its fields."""
+        return Comparison(
+            hypotheses=[without_line_breaks(tokenizer.decode(translation.best)) for translation in translations],
+            references=self.references,
+            by_characters=tokenizer.by_characters,
+            language=tokenizer.target_language,
+            detokenize=lambda hypothesis: without_line_breaks(tokenizer.detokenize(hypothesis)),
+            detokenized_references=self.detokenized_references,
+            target_loss=target_loss,
+            kinds=kinds,
+        )
+
+
+def read_split(trained: Trained, split: str) -> TestSet:
+    """Reads a split of the prepared corpus.
+
+    Raises ConfigError if there is no such split, or if the corpus has another vocabulary or other features than the
+    run; DataError.
+    """
+    folder = trained.config.data.path
+    corpus.check_folder(folder)
+    vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
+    run = trained.runs[0]
+    if not run.reads_as(vocabulary, tokenizers.read(folder)):
+        problem = f"the vocabulary or BPE of {folder} differs from the run's"
+        raise ConfigError(f"data.folder: {problem}; memattn-eval decodes files with --source")
+    corpus.check_split(folder, split, corpus.splits(folder))
+    test_set = read_test_set(folder, split, vocabulary, run.tokenizer, trained.config.data.source)
+    if (metadata := test_set.source.metadata()) != run.source_metadata:
+        problem = f"the sources of {folder} have {metadata}, not the run's {run.source_metadata}"
+        raise ConfigError(f"data.folder: {problem}; prepare it with --vocabulary_of")
+    return test_set
+
+
+def read_test_set(folder: str, split: str, vocabulary: Vocabulary, tokenizer: Tokenizer, source: str) -> TestSet:
+    """Reads a split of a prepared corpus, whose sources are of the kind `source` (`data.source`).
+
+    Raises DataError, OSError.
+    """
+    pairs = corpus.read_corpus(folder, split, vocabulary, source)
+    tokenized, detokenized = corpus.read_references(folder, split)
+    references = [without_line_breaks(tokenizer.decode(split_words(line))) for line in tokenized]
+    return TestSet(split, pairs.source, pairs.target, references, list(map(without_line_breaks, detokenized)))
+
+
+def read_files(trained: Trained, source: str, target: str) -> TestSet:
+    """Reads two files of text (plain or .gz), processed as the training text was.
+
+    Raises ConfigError if the run's sources are no text, DataError, OSError.
+    """
+    trained.check_reads_text("--source")
+    source_lines, target_lines = (read_lines(path) for path in (source, target))
+    if len(source_lines) != len(target_lines):
+        raise DataError(f"{source} has {len(source_lines):,} lines and {target} has {len(target_lines):,}")
+    if not source_lines:
+        raise DataError(f"{source}: empty; there is nothing to decode")
+    source_tokens = [trained.tokenizer.encode(line, "source") for line in source_lines]
+    target_tokens = [trained.tokenizer.encode(line, "target") for line in target_lines]
+    return TestSet(
+        name=source,
+        source=Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in source_tokens]),
+        target=Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in target_tokens]),
+        references=[without_line_breaks(trained.tokenizer.decode(tokens)) for tokens in target_tokens],
+        detokenized_references=[without_line_breaks(trained.tokenizer.reference(line)) for line in target_lines],
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,14 +160,9 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, rouge: bool =
     for _ in tqdm(range(repeats), desc=f"decoding {num_sentences:,} sentences", unit="run", disable=None):
         translations, elapsed = decode(searcher, test_set.source, trained.vocabulary, num_buckets)
         seconds.append(elapsed)
-    hypotheses = [without_line_breaks(trained.tokenizer.decode(translation.best)) for translation in translations]
-    comparison = Comparison.for_tokenizer(
-        trained.tokenizer,
-        hypotheses=hypotheses,
-        references=test_set.references,
-        detokenized_references=test_set.detokenized_references,
-        target_loss=lambda: Scorer(trained.model).target_loss(test_set.source, test_set.target),
-        kinds=kinds,
+    scorer = Scorer(trained.model)
+    comparison = test_set.comparison(
+        translations, trained.tokenizer, lambda: scorer.target_loss(test_set.source, test_set.target), kinds
     )
     scores = metrics.scores(comparison)
     median, num_tokens = statistics.median(seconds), sum(len(translation.best) + 1 for translation in translations)
@@ -84,7 +186,7 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, rouge: bool =
         config=configs.to_dict(config),
     )
     detokenized_hypotheses, _ = comparison.detokenized
-    return Evaluation(test_set, result, translations, hypotheses, detokenized_hypotheses)
+    return Evaluation(test_set, result, translations, comparison.hypotheses, detokenized_hypotheses)
 
 
 def _model_fields(trained: Trained) -> dict[str, Any]:
@@ -101,3 +203,63 @@ def _model_fields(trained: Trained) -> dict[str, Any]:
         "step": max(map(step_of, trained.checkpoints)),
         "checkpoints": trained.checkpoints,
     }
+
+
+def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, num_plots: int) -> None:
+    """Writes the results, and pictures of `num_plots` alignments if the model has them.
+
+    Removes those of an earlier evaluation. The result comes last: it marks the evaluation as complete. Raises OSError.
+    """
+    pictures = os.path.join(output_dir, ALIGNMENTS)
+    os.makedirs(output_dir, exist_ok=True)
+    _remove_results(output_dir)
+    for name, lines in _texts(evaluation, trained).items():
+        files.write(os.path.join(output_dir, name), "".join(f"{line}\n" for line in lines))
+    files.write(os.path.join(output_dir, MODEL_CARD), model_card(evaluation.result))
+    model = trained.models[0]  # an ensemble's pictures are of its first model
+    if num_plots and aligns(model) and aligns(trained.model):
+        _plot(model, trained.vocabulary, evaluation, num_plots, pictures)
+    files.write(os.path.join(output_dir, RESULT), json.dumps(evaluation.result.to_json(), indent=2) + "\n")
+
+
+def _texts(evaluation: Evaluation, trained: Trained) -> dict[str, list[str]]:
+    """Returns the lines of each text file. Detokenized text has files only if it differs from tokenized text."""
+    test_set = evaluation.test_set
+    tokenized = evaluation.hypotheses, test_set.references
+    detokenized = evaluation.detokenized_hypotheses, test_set.detokenized_references
+    texts = dict(zip((HYPOTHESES, REFERENCES), tokenized, strict=True))
+    if detokenized != tokenized:
+        texts |= dict(zip(DETOKENIZED, detokenized, strict=True))
+    if trained.config.decoding.n_best > 1:
+        texts[N_BEST] = [
+            f"{i}\t{score:.6f}\t{without_line_breaks(trained.tokenizer.decode(tokens))}"
+            for i, translation in enumerate(evaluation.translations)
+            for tokens, score in zip(translation.hypotheses, translation.scores, strict=True)
+        ]
+    return texts
+
+
+def _remove_results(folder: str) -> None:
+    """Removes the files of an earlier evaluation, and its pictures, whose names are numbers."""
+    names = [name for name in RESULTS if name != ALIGNMENTS]
+    pictures = glob.glob(os.path.join(ALIGNMENTS, "*.png"), root_dir=folder)
+    names += [name for name in pictures if re.fullmatch(r"\d+\.png", os.path.basename(name))]
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(folder, name))
+    with contextlib.suppress(OSError):  # other files are in it, or it does not exist
+        os.rmdir(os.path.join(folder, ALIGNMENTS))
+
+
+def _plot(model: AligningModel, vocabulary: Vocabulary, evaluation: Evaluation, num_plots: int, folder: str) -> None:
+    """Draws the alignments of the longest sources that have a translation."""
+    from memattn.evaluation import plots  # loads much of Matplotlib
+
+    sources, translations = evaluation.test_set.source, evaluation.translations
+    longest_first = np.argsort(-sources.lengths(), kind="stable")
+    chosen = [index for index in longest_first if translations[index].best][:num_plots]
+    if chosen:
+        os.makedirs(folder, exist_ok=True)
+    for index in chosen:
+        alignment = plots.align(model, vocabulary, sources, index, translations[index].best)
+        plots.alignments(os.path.join(folder, f"{index}.png"), *alignment)

@@ -18,7 +18,6 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from memattn.data.bpe import escape
 from memattn.data.languages import CHINESE, known_code
-from memattn.data.tokenizer import Tokenizer, without_line_breaks
 from memattn.data.trees import are_trees, spans
 from memattn.data.vocabulary import split_words
 from memattn.errors import ConfigError, DataError, abbreviated
@@ -60,16 +59,6 @@ class Comparison:
     detokenized_references: list[str] | None = None
     target_loss: Callable[[], float] = lambda: math.nan
     kinds: Set[str] = frozenset()
-
-    @classmethod
-    def for_tokenizer(cls, tokenizer: Tokenizer, **fields: Any) -> "Comparison":
-        """Returns a comparison whose language and detokenization are those of a tokenizer; `fields` are all others."""
-        return cls(
-            by_characters=tokenizer.by_characters,
-            language=tokenizer.target_language,
-            detokenize=lambda hypothesis: without_line_breaks(tokenizer.detokenize(hypothesis)),
-            **fields,
-        )
 
     @functools.cached_property
     def detokenized(self) -> tuple[list[str], list[str]]:

@@ -76,12 +76,12 @@ def alignment_figure(
 ) -> Figure:
     """Draws attention weights like the paper's Figures 6 and 7: source tokens downwards, target tokens to the right.
 
-    Slots are in the order of their mean source positions. Slots and their sum share one scale of colours.
+    Slots are in the order of their mean source positions. Slots and their sum have one scale of colours.
 
     Args:
       source, target: S and T tokens.
       weights: weights of the source positions at each target token, [T, S]; negative ones are red.
-      slots: each memory slot's share of `weights`, [K, T, S]. Slots with at least 1% of the weight are drawn on the
+      slots: the part of each memory slot in `weights`, [K, T, S]. Slots with at least 1% of the weight are drawn on the
         left.
       title: heading of the picture.
     """

@@ -1,14 +1,25 @@
-"""The interface of decoders: what all of them share, and what the model calls."""
+"""Decoders that read a context from the memory in each step: their base, their steps, and how a step reads.
+
+A context is c = weights @ values (Eqs. 1 and 6). It enters two linear layers: the cell's input (of the next step with
+input feeding, of this step in RNNsearch), and the output layer's input.
+"""
+
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from memattn.attention import AttentionMechanism
+from memattn.attention import AttentionMechanism, sparse
 from memattn.attention.configured import ConfiguredLayer
 from memattn.attention.initializers import Initializer
 from memattn.attention.ops import cast
-from memattn.models.bridge import Cells
-from memattn.models.dropout import split_seed
-from memattn.models.stepper import Stepper, run_steps
+from memattn.attention.sparse import SparseScores
+from memattn.attention.step_loop import run_loop
+from memattn.models.dropout import dropout, fold_in, split_seed
+
+ATTENTION_SEED = 1  # number that `fold_in` gets for the attention mechanism's seed
+
+Cells = list[tuple[tf.Tensor, ...]]
+"""The state of each decoder layer: h and c of an LSTM, h of a GRU, [B, U]."""
 
 
 class AttentiveDecoder(ConfiguredLayer):
@@ -60,11 +71,11 @@ class AttentiveDecoder(ConfiguredLayer):
         """Returns what inputs [..., E] contribute to the gates of a step [..., G], biases included."""
         raise NotImplementedError
 
-    def stepper(self, memory: dict[str, tf.Tensor], *, fold: bool = False) -> Stepper:
+    def stepper(self, memory: dict[str, tf.Tensor], *, for_search: bool = False) -> "Stepper":
         """Does the work that all steps over one memory share; returns the stepper that runs single steps.
 
-        `fold` is for searches, which have no dropout: what the mechanism's `for_search` returns computes the scores,
-        and the memory is folded if that saves work (see `FoldedReader`).
+        A search has no dropout, and many queries of each source. So with `for_search`, what the mechanism's method
+        `for_search` returns computes the weights, and `make_reader` may precompute products with the memory.
         """
         raise NotImplementedError
 
@@ -73,20 +84,29 @@ class AttentiveDecoder(ConfiguredLayer):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Runs all steps under teacher forcing, from the state `cells`, for inputs [B, T, E].
 
-        Returns the inputs of the output layer [B, T, F], and scores [B, T, M] of the memory's values.
+        Returns the inputs of the output layer [B, T, F], and the attention weights of the memory's values [B, T, M].
         """
         if not self._has_weights:
             self.build(inputs.shape, {"values": memory["values"].shape})
         stepper = self.stepper(memory)
-        outputs, contexts, scores = self._unroll(inputs, cells, stepper, seed)
-        return stepper.read_out(outputs, contexts), scores
+        outputs, contexts, weights = self._run_steps(inputs, cells, stepper, seed)
+        return stepper.output_features(outputs, contexts), weights
 
-    def _unroll(
-        self, inputs: tf.Tensor, cells: Cells, stepper: Stepper, seed: tf.Tensor | None
+    def _run_steps(
+        self, inputs: tf.Tensor, cells: Cells, stepper: "Stepper", seed: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Runs step after step; returns outputs and contexts for `Stepper.read_out`, and scores [B, T, M]."""
-        inputs_seed, step_seed = split_seed(seed, 2)
-        return run_steps(stepper, self.gates(inputs, inputs_seed), cells, step_seed)
+        """Runs step after step; returns outputs, contexts and weights of `StepResult`, [B, T, ...]."""
+        inputs_seed, steps_seed = split_seed(seed, 2)
+        gates = self.gates(inputs, inputs_seed)
+
+        def step(time, gates_of_step, state):
+            result = stepper(gates_of_step, state, fold_in(steps_seed, time))
+            return (result.outputs, result.contexts, result.weights), result.state
+
+        outputs, contexts, weights = run_loop(
+            step, stepper.initial_state(cells, 1), gates, num_outputs=3, dtype=gates.dtype
+        )
+        return outputs, contexts, weights
 
     def _cast(self, weight) -> tf.Tensor:
         return cast(weight, self.compute_dtype)
@@ -97,3 +117,159 @@ class AttentiveDecoder(ConfiguredLayer):
     @classmethod
     def from_config(cls, config):
         return cls(**{**config, "attention": tf.keras.layers.deserialize(config["attention"])})
+
+
+class StepResult(NamedTuple):
+    """The result of one decoder step for Q queries of each source.
+
+    Attributes:
+      outputs: [B, Q, ...], for `Stepper.output_features`.
+      contexts: [B, Q, ...], for `Stepper.output_features`.
+      weights: [B, Q, M], attention weights of the memory's values.
+      state: the next state, tensors [B, Q, ...].
+    """
+
+    outputs: tf.Tensor
+    contexts: tf.Tensor
+    weights: tf.Tensor
+    state: dict[str, Any]
+
+
+class Reading(NamedTuple):
+    """The result of reading the memory with Q queries.
+
+    Attributes:
+      weights: [B, Q, M], attention weights of the memory's values.
+      input_contexts: [B, Q, ...], for `Reader.add_to_gates`.
+      output_contexts: [B, Q, ...], for `Reader.output_part`.
+      state: the attention mechanism's next state.
+    """
+
+    weights: tf.Tensor
+    input_contexts: tf.Tensor
+    output_contexts: tf.Tensor
+    state: Any
+
+
+class Stepper:
+    """Runs a decoder step by step, for Q queries that share one memory; made by the decoder's method `stepper`.
+
+    Args:
+      attention: the mechanism, or what its `for_search` returns.
+      memory: the mechanism's memory of the sources.
+      reader: reads contexts from the memory.
+    """
+
+    def __init__(self, *, attention: Any, memory: dict[str, tf.Tensor], reader: "Reader"):
+        self._attention, self._memory, self._reader = attention, memory, reader
+
+    def initial_state(self, cells: Cells, num_queries: int) -> dict[str, Any]:
+        """Returns the state before the first step, in which all Q = `num_queries` queries of a source are equal."""
+        return {
+            "cells": [[tf.repeat(part[:, None], num_queries, 1) for part in cell] for cell in cells],
+            "attention": self._attention.initial_state(self._memory, num_queries),
+        }
+
+    def __call__(self, gates: tf.Tensor, state: dict, seed: tf.Tensor | None = None) -> StepResult:
+        """Runs one step for gates [B, Q, G], which the decoder's `gates` made of the inputs."""
+        raise NotImplementedError
+
+    def output_features(self, outputs: tf.Tensor, contexts: tf.Tensor) -> tf.Tensor:
+        """Returns the input of the output layer [B, Q, F], for the outputs and contexts of steps."""
+        raise NotImplementedError
+
+    def read(self, queries: tf.Tensor, state: Any, seed: tf.Tensor | None = None) -> Reading:
+        """Reads the memory with queries [B, Q, U] and the attention mechanism's state."""
+        values = self._memory["values"]
+        weights, state = self._attention.score(queries, self._memory, state, fold_in(seed, ATTENTION_SEED))
+        input_contexts, output_contexts = self._reader.read(weights)
+        # A graph leaves this out if no caller uses the dense weights.
+        dense = tf.ensure_shape(sparse.dense(weights, tf.shape(values)[1]), [None, None, values.shape[1]])
+        return Reading(dense, input_contexts, output_contexts, state)
+
+
+class Reader:
+    """Reads contexts c = weights @ values, and multiplies them by two kernels.
+
+    Args:
+      values: [B, M, D].
+      input_kernel: [D, G], for the cell's input; None without input feeding.
+      output_kernel: [D, F], for the output layer's input; None passes a context on as it is.
+      rate: dropout rate of the contexts in the cell's input.
+
+    Attributes:
+      input_width: width of the contexts that `read` returns for the cell's input.
+    """
+
+    def __init__(
+        self, values: tf.Tensor, input_kernel: tf.Tensor | None, output_kernel: tf.Tensor | None, rate: float = 0.0
+    ):
+        self._values, self._input_kernel, self._output_kernel, self._rate = values, input_kernel, output_kernel, rate
+        self.input_width = 0 if input_kernel is None else input_kernel.shape[0]
+
+    def read(self, weights: tf.Tensor | SparseScores) -> tuple[tf.Tensor, tf.Tensor]:
+        """Reads by attention weights [B, Q, M]; returns contexts for `add_to_gates` and for `output_part`."""
+        return self._parts(sparse.contexts(weights, self._values))
+
+    def _parts(self, contexts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return contexts[:, :, : self.input_width], contexts
+
+    def add_to_gates(self, gates: tf.Tensor, contexts: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
+        """Adds to gates [B, Q, G] what the contexts in the cell's input contribute."""
+        if not self.input_width:
+            return gates
+        return gates + tf.tensordot(dropout(contexts, self._rate, seed), self._input_kernel, 1)
+
+    def output_part(self, contexts: tf.Tensor) -> tf.Tensor:
+        """Returns what contexts contribute to the input of the output layer [B, Q, F]."""
+        return contexts if self._output_kernel is None else tf.tensordot(contexts, self._output_kernel, 1)
+
+
+class PrecomputedReader(Reader):
+    """Computes weights @ (values @ kernels) in place of (weights @ values) @ kernels; there is no dropout.
+
+    The products values @ kernels are computed once per source. Then a query takes M * (G + F) multiply-adds instead of
+    M * D + D * (G + F), which is less work if many queries share the values.
+    """
+
+    def __init__(self, values: tf.Tensor, input_kernel: tf.Tensor | None, output_kernel: tf.Tensor | None):
+        super().__init__(values, input_kernel, output_kernel)
+        for_input = values[:, :, :0] if input_kernel is None else tf.tensordot(values, input_kernel, 1)
+        self.input_width = for_input.shape[-1]
+        self._values = tf.concat([for_input, super().output_part(values)], -1)  # [B, M, G + F]
+
+    def _parts(self, contexts):
+        return contexts[:, :, : self.input_width], contexts[:, :, self.input_width :]
+
+    def add_to_gates(self, gates, contexts, seed):
+        del seed
+        return gates + contexts if self.input_width else gates
+
+    def output_part(self, contexts):
+        return contexts
+
+
+def make_reader(
+    values: tf.Tensor, input_kernel: tf.Tensor | None, output_kernel: tf.Tensor | None, rate: float, *, for_search: bool
+) -> Reader:
+    """Returns a reader of values [B, M, D]; the other arguments are those of `Reader`.
+
+    With `for_search`, there is no dropout, and products are precomputed if that takes fewer multiply-adds per query.
+    """
+    if for_search and precomputing_pays(values.shape[1], values.shape[2], input_kernel, output_kernel):
+        return PrecomputedReader(values, input_kernel, output_kernel)
+    return Reader(values, input_kernel, output_kernel, rate=rate)
+
+
+def precomputing_pays(
+    num_values: int | None, width: int, input_kernel: tf.Tensor | None, output_kernel: tf.Tensor | None
+) -> bool:
+    """Returns whether a query of M = `num_values` values takes fewer multiply-adds with precomputed products.
+
+    `width` is D. It does not pay for an unknown number of values.
+    """
+    if num_values is None:
+        return False
+    input_width, output_width = (0 if kernel is None else kernel.shape[1] for kernel in (input_kernel, output_kernel))
+    product_width = input_width + (width if output_kernel is None else output_width)
+    return num_values * product_width < num_values * width + width * (input_width + output_width)

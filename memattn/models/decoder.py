@@ -1,30 +1,16 @@
-"""The paper's decoder: a stack of LSTMs that reads one context in each step."""
+"""The paper's decoder, a stack of LSTMs that reads one context in each step, and the same decoder with GRUs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
 from memattn.attention.initializers import initializer_of
-from memattn.models.attentive_decoder import AttentiveDecoder
+from memattn.models.attentive_decoder import AttentiveDecoder, Stepper, StepResult, make_reader
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.lstm import run_lstm
-from memattn.models.reader import make_reader
-from memattn.models.stepper import StackStepper
 
-
-class LSTMStepper(StackStepper):
-    """Runs a `Decoder` step by step, G = 4U.
-
-    The weights of a further cell are the kernel [2U, 4U] of its input and previous output, and the bias [4U].
-    """
-
-    def _run_first(self, gates, cell):
-        hidden, memory_cell = cell
-        return _lstm(gates + tf.tensordot(hidden, self._recurrent_kernel, 1), memory_cell)
-
-    def _run_upper(self, inputs, cell, weights):
-        (hidden, memory_cell), (kernel, bias) = cell, weights
-        return _lstm(tf.tensordot(tf.concat([inputs, hidden], -1), kernel, 1) + bias, memory_cell)
+CellFunction = Callable[[tf.Tensor, list[tf.Tensor]], list[tf.Tensor]]
+"""From the gates of a step or the input, and the state of a cell, to the next state; all [B, Q, ...]."""
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -36,16 +22,16 @@ class Decoder(AttentiveDecoder):
     Args:
       layers: number of layers.
       input_feeding: concatenate the previous step's context to the input.
-      mix: the output layer gets tanh(W [h; c]), U wide; if false, it gets [h; c] as in Eq. 3.
+      mix: whether an attention layer follows: the output layer gets tanh(W [h; c]), U wide; if false, it gets [h; c] as
+        in Eq. 3.
       **kwargs: see `AttentiveDecoder`.
     """
 
     state_parts = 2  # h and c
-    # A decoder of other cells overrides these, and `_upper_weights`.
+    # A decoder of other cells overrides these, `_first_cell` and `_upper_cell`.
     cell_name, cell_type = "lstm", tf.keras.layers.LSTMCell
-    runs_whole_layers = True  # without input feeding, by `run_lstm`
     cell_options: Mapping[str, bool] = {}
-    stepper_type: type[StackStepper] = LSTMStepper
+    runs_whole_layers = True  # without input feeding, by `run_lstm`
 
     def __init__(self, *, layers: int, input_feeding: bool = True, mix: bool = True, **kwargs):
         super().__init__(**kwargs)
@@ -56,7 +42,7 @@ class Decoder(AttentiveDecoder):
             for name in (f"{self.cell_name}_{i}" for i in range(layers))
         ]
         if mix:
-            self.mixing_layer = tf.keras.layers.Dense(
+            self.mixing_layer = tf.keras.layers.Dense(  # the attention layer; checkpoints have this name
                 self.units,
                 activation="tanh",
                 kernel_initializer=initializer_of("mix", self.initializer),
@@ -74,35 +60,6 @@ class Decoder(AttentiveDecoder):
             **self.cell_options,
         )
 
-    def gates(self, inputs, seed=None):
-        cell = self.stack[0].cell
-        kernel, bias = self._cast(cell.kernel)[: inputs.shape[-1]], self._cast(cell.bias)
-        return tf.tensordot(dropout(inputs, self.dropout, seed), kernel, 1) + bias
-
-    def stepper(self, memory, *, fold=False):
-        first, *upper = [layer.cell for layer in self.stack]
-        kernel, values = self._cast(first.kernel), memory["values"]
-        feed_kernel = kernel[kernel.shape[0] - values.shape[2] :] if self.input_feeding else None
-        mix, mix_kernel = None, None
-        if self.mix:
-            weights, bias = map(self._cast, self.mixing_layer.weights)  # the weights are W of [h; c]
-            mix, mix_kernel = (weights[: self.units], bias), weights[self.units :]
-        return self.stepper_type(
-            attention=self.attention.for_search() if fold else self.attention,
-            memory=memory,
-            reader=make_reader(values, feed_kernel, mix_kernel, self.dropout, fold=fold),
-            recurrent_kernel=self._cast(first.recurrent_kernel),
-            upper=[
-                self._upper_weights(*map(self._cast, (cell.kernel, cell.recurrent_kernel, cell.bias))) for cell in upper
-            ],
-            mix=mix,
-            dropout=self.dropout,
-        )
-
-    def _upper_weights(self, kernel: tf.Tensor, recurrent_kernel: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Returns the weights of a cell above the first, as the stepper's `_run_upper` takes them."""
-        return tf.concat([kernel, recurrent_kernel], 0), bias
-
     def _make_weights(self, width, context_size):
         width += context_size * self.input_feeding
         for layer in self.stack:
@@ -116,16 +73,117 @@ class Decoder(AttentiveDecoder):
         features = self.units if self.mix else self.units + context_size
         return (*inputs_shape[:-1], features), (*inputs_shape[:-1], memory_shape["values"][1])
 
-    def _unroll(self, inputs, cells, stepper, seed):
+    def gates(self, inputs, seed=None):
+        cell = self.stack[0].cell
+        kernel, bias = self._cast(cell.kernel)[: inputs.shape[-1]], self._cast(cell.bias)
+        return tf.tensordot(dropout(inputs, self.dropout, seed), kernel, 1) + bias
+
+    def _run_steps(self, inputs, cells, stepper, seed):
         """Runs layer after layer if no step needs a context: then all queries read the memory in one product."""
         if self.input_feeding or self.attention.is_recurrent or not self.runs_whole_layers:
-            return super()._unroll(inputs, cells, stepper, seed)
+            return super()._run_steps(inputs, cells, stepper, seed)
         outputs = inputs
         for lstm, cell, layer_seed in zip(self.stack, cells, split_seed(seed, self.layers), strict=True):
             # Where XLA compiles the decoder, the loop in a function of its own would make an update three times slower.
             outputs, *_ = run_lstm(lstm.cell, dropout(outputs, self.dropout, layer_seed), cell, jit_compile=None)
         reading = stepper.read(outputs, (), seed)
-        return outputs, reading.contexts, reading.scores
+        return outputs, reading.output_contexts, reading.weights
+
+    def stepper(self, memory, *, for_search=False):
+        first, *upper = [layer.cell for layer in self.stack]
+        kernel, values = self._cast(first.kernel), memory["values"]
+        input_kernel = kernel[kernel.shape[0] - values.shape[2] :] if self.input_feeding else None
+        attention_layer, output_kernel = None, None
+        if self.mix:
+            weights, bias = map(self._cast, self.mixing_layer.weights)  # the weights are W of [h; c]
+            attention_layer, output_kernel = (weights[: self.units], bias), weights[self.units :]
+        return StackStepper(
+            attention=self.attention.for_search() if for_search else self.attention,
+            memory=memory,
+            reader=make_reader(values, input_kernel, output_kernel, self.dropout, for_search=for_search),
+            cells=[self._first_cell(first), *map(self._upper_cell, upper)],
+            attention_layer=attention_layer,
+            dropout=self.dropout,
+        )
+
+    def _first_cell(self, cell: tf.keras.layers.Layer) -> CellFunction:
+        """Returns a function from the gates of a step and the state of the first cell to its next state."""
+        kernel = self._cast(cell.recurrent_kernel)
+        return lambda gates, state: _lstm(gates + tf.tensordot(state[0], kernel, 1), state[1])
+
+    def _upper_cell(self, cell: tf.keras.layers.Layer) -> CellFunction:
+        """Returns a function from the input and the state of a further cell to its next state."""
+        kernel = tf.concat([self._cast(cell.kernel), self._cast(cell.recurrent_kernel)], 0)
+        bias = self._cast(cell.bias)
+        return lambda inputs, state: _lstm(tf.tensordot(tf.concat([inputs, state[0]], -1), kernel, 1) + bias, state[1])
+
+
+@tf.keras.utils.register_keras_serializable("memattn")
+class GRUDecoder(Decoder):
+    """A `Decoder` of GRUs as in Cho et al. (2014), where the reset gate comes before the product.
+
+    For its arguments, see `Decoder`. The baseline of Kaiser and Bengio (2016) has this decoder and an encoder of GRUs.
+    """
+
+    state_parts = 1
+    cell_name, cell_type = "gru", tf.keras.layers.GRUCell
+    cell_options = {"reset_after": False}
+    runs_whole_layers = False
+
+    def _first_cell(self, cell):
+        kernels = divided_kernel(self._cast(cell.recurrent_kernel))
+        return lambda gates, state: _gru(gates, state[0], *kernels)
+
+    def _upper_cell(self, cell):
+        kernel, recurrent_kernel, bias = map(self._cast, (cell.kernel, cell.recurrent_kernel, cell.bias))
+        kernels = divided_kernel(recurrent_kernel)
+        return lambda inputs, state: _gru(tf.tensordot(inputs, kernel, 1) + bias, state[0], *kernels)
+
+
+class StackStepper(Stepper):
+    """Runs a stack of cells step by step.
+
+    Args:
+      cells: a function for each cell. The first one's input is the gates; that of the others, the output below.
+      attention_layer: the attention layer's kernel [U, U] for the output, and its bias [U]; or None.
+      dropout: rate on the input of every cell.
+      **kwargs: see `Stepper`.
+    """
+
+    def __init__(
+        self,
+        *,
+        cells: list[CellFunction],
+        attention_layer: tuple[tf.Tensor, tf.Tensor] | None,
+        dropout: float,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self._cells, self._attention_layer, self._dropout = cells, attention_layer, dropout
+
+    def initial_state(self, cells, num_queries):
+        hidden = cells[0][0]
+        context = tf.zeros([tf.shape(hidden)[0], num_queries, self._reader.input_width], hidden.dtype)
+        return {**super().initial_state(cells, num_queries), "context": context}
+
+    def __call__(self, gates, state, seed=None):
+        first_seed, *upper_seeds = split_seed(seed, len(self._cells))
+        (run_first, *run_upper), (first, *upper) = self._cells, state["cells"]
+        cells = [run_first(self._reader.add_to_gates(gates, state["context"], first_seed), first)]
+        for run, cell, cell_seed in zip(run_upper, upper, upper_seeds, strict=True):
+            cells.append(run(dropout(cells[-1][0], self._dropout, cell_seed), cell))
+        outputs = cells[-1][0]
+        reading = self.read(outputs, state["attention"], seed)
+        next_state = {"cells": cells, "attention": reading.state, "context": reading.input_contexts}
+        return StepResult(outputs, reading.output_contexts, reading.weights, next_state)
+
+    def output_features(self, outputs, contexts):
+        """Returns tanh(W [h; c]) [B, Q, U]; or [h; c], without an attention layer."""
+        contexts = self._reader.output_part(contexts)
+        if self._attention_layer is None:
+            return tf.concat([outputs, contexts], -1)
+        kernel, bias = self._attention_layer
+        return tf.tanh(tf.tensordot(outputs, kernel, 1) + contexts + bias)
 
 
 def _lstm(gates: tf.Tensor, memory_cell: tf.Tensor) -> list[tf.Tensor]:
@@ -133,3 +191,32 @@ def _lstm(gates: tf.Tensor, memory_cell: tf.Tensor) -> list[tf.Tensor]:
     i, f, candidate, o = tf.split(gates, 4, -1)
     memory_cell = tf.sigmoid(f) * memory_cell + tf.sigmoid(i) * tf.tanh(candidate)
     return [tf.sigmoid(o) * tf.tanh(memory_cell), memory_cell]
+
+
+def _gru(gates: tf.Tensor, hidden: tf.Tensor, gate_kernel: tf.Tensor, candidate_kernel: tf.Tensor) -> list[tf.Tensor]:
+    """Returns the next h of Keras' GRU, whose gate z keeps h; the arguments are those of `gru_parts`."""
+    update, candidate = gru_parts(gates, hidden, gate_kernel, candidate_kernel)
+    return [update * hidden + (1 - update) * candidate]
+
+
+def gru_parts(
+    gates: tf.Tensor, hidden: tf.Tensor, gate_kernel: tf.Tensor, candidate_kernel: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the update gate z and the candidate of a GRU (Cho et al., 2014), both [B, Q, U].
+
+    Args:
+      gates: what the inputs contribute to z, to the reset gate r and to the candidate, in this order, [B, Q, 3U].
+      hidden: the previous h [B, Q, U].
+      gate_kernel: [U, 2U], from h to z and r.
+      candidate_kernel: [U, U].
+    """
+    units = hidden.shape[-1]
+    recurrent = tf.tensordot(hidden, gate_kernel, 1)
+    update, reset = tf.split(tf.sigmoid(gates[:, :, : 2 * units] + recurrent), 2, -1)
+    return update, tf.tanh(gates[:, :, 2 * units :] + tf.tensordot(reset * hidden, candidate_kernel, 1))
+
+
+def divided_kernel(recurrent_kernel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns a GRU's kernels of the gates [U, 2U], and of the candidate [U, U]."""
+    units = recurrent_kernel.shape[0]
+    return recurrent_kernel[:, : 2 * units], recurrent_kernel[:, 2 * units :]

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from memattn.data.lexicon import Selection
-from memattn.models.interface import Alternative, MemoryRatio, Model, aligns, no_shares
+from memattn.models.interface import MemoryLength, MemoryRatio, Model, aligns, no_slots
 
 
 class Ensemble:
     """Decodes with several models at once; an `interface.AligningModel` if all of them have attention.
 
-    Encoded sources, shared tensors, states and scores are lists with an item for each model. Logits are those of the
-    models' mean probabilities.
+    Encoded sources, shared tensors, states and attention weights are lists with an item for each model. Logits are
+    those of the models' mean probabilities.
     """
 
     def __init__(self, models: list[Model]):
@@ -44,12 +44,12 @@ class Ensemble:
     def state_mask(self, source: tf.Tensor) -> tf.Tensor:
         return self._models[0].state_mask(source)
 
-    def alternatives(self, encoded: list, ratio: MemoryRatio) -> Iterator[Alternative]:
-        each_models = (model.alternatives(item, ratio) for model, item in zip(self._models, encoded, strict=True))
-        for alternatives in zip(*each_models, strict=True):
-            bounds = [alternative.max_steps for alternative in alternatives if alternative.max_steps is not None]
+    def memory_lengths(self, encoded: list, ratio: MemoryRatio) -> Iterator[MemoryLength]:
+        each_models = (model.memory_lengths(item, ratio) for model, item in zip(self._models, encoded, strict=True))
+        for lengths in zip(*each_models, strict=True):
+            bounds = [length.max_steps for length in lengths if length.max_steps is not None]
             max_steps = functools.reduce(tf.minimum, bounds) if bounds else None
-            yield Alternative([alternative.encoded for alternative in alternatives], max_steps)
+            yield MemoryLength([length.encoded for length in lengths], max_steps)
 
     def start(
         self, encoded: list, num_queries: int, token_table: list, selected: Selection | None = None
@@ -61,29 +61,26 @@ class Ensemble:
         return [decoding for decoding, _ in started], [state for _, state in started]
 
     def step(self, tokens: tf.Tensor, state: list, decoding: list) -> tuple[tf.Tensor, list, list]:
-        """Returns logarithms of the average probabilities [B, Q, V or N], scores, and the next state."""
+        """Returns logarithms of the average probabilities [B, Q, V or N], attention weights, and the next state."""
         results = [
             model.step(tokens, model_state, model_decoding)
             for model, model_state, model_decoding in zip(self._models, state, decoding, strict=True)
         ]
-        logits, scores, states = zip(*results, strict=True)
-        return _log_average(logits), list(scores), list(states)
+        logits, weights, states = zip(*results, strict=True)
+        return _log_average(logits), list(weights), list(states)
 
-    def attention_weights(self, decoding: list, scores: list) -> tf.Tensor:
+    def attention_weights(self, decoding: list, memory_weights: list) -> tf.Tensor:
         """Returns average weights of the encoder's states [B, Q, P]."""
-        weights = [
-            model.attention_weights(model_decoding, model_scores)
-            for model, model_decoding, model_scores in zip(self._aligning_models, decoding, scores, strict=True)
-        ]
-        return self._mean(weights)
+        parts = zip(self._aligning_models, decoding, memory_weights, strict=True)
+        return self._mean([model.attention_weights(*model_parts) for model, *model_parts in parts])
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns average weights of the source positions [B, T, S] under teacher forcing."""
         return self._mean([model.alignments(source, target) for model in self._aligning_models])
 
     def slot_shares(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Returns no shares [B, 0, T, S]: the slots of different models have nothing in common."""
-        return no_shares(source, target)
+        """Returns no slots [B, 0, T, S]: those of different models have nothing in common."""
+        return no_slots(source, target)
 
     def __call__(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns logarithms of the average probabilities [B, T, V] under teacher forcing."""

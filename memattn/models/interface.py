@@ -17,10 +17,10 @@ from memattn.data.lexicon import Selection
 MemoryRatio = float | Literal["estimate"] | None  # `decoding.memory_ratio`
 
 
-class Alternative(NamedTuple):
-    """A way to decode a batch of sources.
+class MemoryLength(NamedTuple):
+    """Encoded sources with one length of their memory.
 
-    A search decodes each alternative, and keeps the hypotheses of the one whose best hypothesis scores highest.
+    A search tries each length, and keeps the hypotheses of the one whose best hypothesis scores highest.
 
     Attributes:
       encoded: as `DecodingModel.encode` returns it.
@@ -53,14 +53,13 @@ class DecodingModel(Protocol):
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> Any:
         """Encodes a padded batch of sources.
 
-        With `jit_compile`, XLA compiles the loops over source positions of models whose loops have a gradient of their
-        own; other models ignore it.
+        `jit_compile` compiles the loops of LSTMs with XLA. Models without LSTMs ignore it.
         """
 
-    def alternatives(self, encoded: Any, ratio: MemoryRatio) -> Iterable[Alternative]:
-        """Yields the alternatives that a search tries for what `encode` returned.
+    def memory_lengths(self, encoded: Any, ratio: MemoryRatio) -> Iterable[MemoryLength]:
+        """Yields the memory lengths that a search tries for what `encode` returned.
 
-        `ratio` is `decoding.memory_ratio`, for models whose memory has a length that decoding chooses.
+        `ratio` is `decoding.memory_ratio`, for active memory. Other models have a single memory length.
         """
 
     def token_table(self) -> Any:
@@ -72,10 +71,10 @@ class DecodingModel(Protocol):
     def start(
         self, encoded: Any, num_queries: int, token_table: Any, selected: Selection | None = None
     ) -> tuple[Any, Any]:
-        """Begins to decode one alternative.
+        """Begins to decode with one memory length.
 
         Args:
-          encoded: the alternative's `encoded`.
+          encoded: the `encoded` of a `MemoryLength`.
           num_queries: Q.
           token_table: as `token_table()` returns it.
           selected: N tokens, the only ones of which `step` computes logits, and which of them each source allows; the
@@ -94,8 +93,8 @@ class DecodingModel(Protocol):
           decoding: what all steps share, as `start` returned it.
 
         Returns:
-          Logits [B, Q, V or N] of the next token, attention scores for `AligningModel.attention_weights`, and the next
-          state.
+          Logits [B, Q, V or N] of the next token, weights of the memory for `AligningModel.attention_weights`, and the
+          next state.
         """
 
     def __call__(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
@@ -106,14 +105,14 @@ class DecodingModel(Protocol):
 class AligningModel(DecodingModel, Protocol):
     """A model that weighs source positions, as those with attention do."""
 
-    def attention_weights(self, decoding: Any, scores: Any) -> tf.Tensor:
-        """Returns weights of the encoder's states [B, Q, P] for the scores that `step` returned."""
+    def attention_weights(self, decoding: Any, memory_weights: Any) -> tf.Tensor:
+        """Returns weights of the encoder's states [B, Q, P] for the weights of the memory that `step` returned."""
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns weights of the source positions [B, T, S] for target ids [B, T] under teacher forcing."""
 
     def slot_shares(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Returns each memory slot's share of the alignments [B, K, T, S]; K = 0 for a model without slots."""
+        """Returns the alignments of each memory slot [B, K, T, S]; K = 0 for a model without slots."""
 
 
 @runtime_checkable
@@ -143,7 +142,7 @@ class Model(DecodingModel, Protocol):
         """Returns logits [B, T, V] under teacher forcing, for what `encode` returned and target ids [B, T]."""
 
 
-def no_shares(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+def no_slots(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
     """Returns the `slot_shares` of a model without slots [B, 0, T, S]."""
     return tf.zeros([tf.shape(source)[0], 0, tf.shape(target)[1], tf.shape(source)[1]])
 

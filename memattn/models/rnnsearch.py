@@ -3,10 +3,9 @@
 import tensorflow as tf
 
 from memattn.attention.initializers import initializer_of
-from memattn.models.attentive_decoder import AttentiveDecoder
+from memattn.models.attentive_decoder import AttentiveDecoder, Stepper, StepResult, make_reader
+from memattn.models.decoder import divided_kernel, gru_parts
 from memattn.models.dropout import dropout
-from memattn.models.reader import make_reader
-from memattn.models.stepper import Stepper, StepResult, gru_parts
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -46,17 +45,16 @@ class RNNsearchDecoder(AttentiveDecoder):
         bias = tf.concat([self._cast(self.bias), self._cast(self.read_out_bias)], -1)
         return tf.tensordot(dropout(inputs, self.dropout, seed), kernel, 1) + bias
 
-    def stepper(self, memory, *, fold=False):
-        values, recurrent = memory["values"], self._cast(self.recurrent_kernel)
+    def stepper(self, memory, *, for_search=False):
+        values, recurrent_kernels = memory["values"], divided_kernel(self._cast(self.recurrent_kernel))
         kernel, read_out = self._cast(self.kernel), self._cast(self.read_out_kernel)
         first = kernel.shape[0] - values.shape[2]
-        reader = make_reader(values, kernel[first:], read_out[first : -self.units], self.dropout, fold=fold)
+        output_kernel = read_out[first : -self.units]
         return RNNsearchStepper(
-            attention=self.attention.for_search() if fold else self.attention,
+            attention=self.attention.for_search() if for_search else self.attention,
             memory=memory,
-            reader=reader,
-            gate_kernel=recurrent[:, : 2 * self.units],
-            candidate_kernel=recurrent[:, 2 * self.units :],
+            reader=make_reader(values, kernel[first:], output_kernel, self.dropout, for_search=for_search),
+            recurrent_kernels=recurrent_kernels,
             read_out_kernel=read_out[-self.units :],
         )
 
@@ -68,32 +66,30 @@ class RNNsearchStepper(Stepper):
     """Runs an `RNNsearchDecoder` step by step.
 
     Args:
-      gate_kernel: [U, 2U], from the state to z and r.
-      candidate_kernel: [U, U].
+      recurrent_kernels: [U, 2U], from the state to z and r; and [U, U], to the candidate.
       read_out_kernel: [U, U], from the state to the maxout layer.
       **kwargs: see `Stepper`.
     """
 
-    def __init__(self, *, gate_kernel, candidate_kernel, read_out_kernel, **kwargs):
+    def __init__(self, *, recurrent_kernels: tuple[tf.Tensor, tf.Tensor], read_out_kernel: tf.Tensor, **kwargs):
         super().__init__(**kwargs)
-        self._gate_kernel, self._candidate_kernel = gate_kernel, candidate_kernel
-        self._read_out_kernel = read_out_kernel
+        self._recurrent_kernels, self._read_out_kernel = recurrent_kernels, read_out_kernel
 
     def __call__(self, gates, state, seed=None):
         ((hidden,),) = state["cells"]
         units = hidden.shape[-1]
         reading = self.read(hidden, state["attention"], seed)
         inputs, read_out = gates[:, :, : 3 * units], gates[:, :, 3 * units :]
-        inputs = self._reader.feed(inputs, reading.fed, seed)
-        update, candidate = gru_parts(inputs, hidden, self._gate_kernel, self._candidate_kernel)
+        inputs = self._reader.add_to_gates(inputs, reading.input_contexts, seed)
+        update, candidate = gru_parts(inputs, hidden, *self._recurrent_kernels)
         next_hidden = (1 - update) * hidden + update * candidate
         outputs = tf.concat([hidden, read_out], -1)  # [B, Q, 2U]
         next_state = {"cells": [[next_hidden]], "attention": reading.state}
-        return StepResult(outputs, reading.contexts, reading.scores, next_state)
+        return StepResult(outputs, reading.output_contexts, reading.weights, next_state)
 
-    def read_out(self, outputs, contexts):
+    def output_features(self, outputs, contexts):
         """Returns the output of the maxout layer [B, Q, U / 2]."""
         hidden, read_out = tf.split(outputs, 2, -1)
-        summed = read_out + tf.tensordot(hidden, self._read_out_kernel, 1) + self._reader.mix(contexts)
+        summed = read_out + tf.tensordot(hidden, self._read_out_kernel, 1) + self._reader.output_part(contexts)
         batch, queries, units = tf.shape(summed)[0], tf.shape(summed)[1], summed.shape[-1]
         return tf.reduce_max(tf.reshape(summed, [batch, queries, units // 2, 2]), -1)

@@ -9,30 +9,36 @@ import tensorflow as tf
 from memattn import attention as mechanisms
 from memattn.attention.initializers import Initializer
 from memattn.data.lexicon import Selection
-from memattn.models.active_encoder import ActiveMemoryEncoder
-from memattn.models.attentive_decoder import AttentiveDecoder
-from memattn.models.bridge import BackwardBridge, Cells, DenseBridge, ZeroBridge
-from memattn.models.decoder import Decoder
+from memattn.models.attentive_decoder import ATTENTION_SEED, AttentiveDecoder, Cells, Stepper
+from memattn.models.bridge import Bridge
+from memattn.models.decoder import Decoder, GRUDecoder
 from memattn.models.dropout import fold_in, split_seed
-from memattn.models.encoder import CELLS, Encoder, num_states
-from memattn.models.gru_decoder import GRUDecoder
-from memattn.models.interface import Alternative, MemoryRatio, no_shares
+from memattn.models.embeddings import FeatureReader, OutputWeights, TokenReader, output_weights, shift_right
+from memattn.models.encoder import CELLS, ActiveMemoryEncoder, Encoder, num_states
+from memattn.models.interface import MemoryLength, MemoryRatio, no_slots
 from memattn.models.rnnsearch import RNNsearchDecoder
-from memattn.models.sources import FeatureReader, TokenReader
-from memattn.models.stepper import ATTENTION_SEED, Stepper
-from memattn.models.tokens import OutputWeights, output_weights, shift_right
 from memattn.options import OneOf, Options, PositiveInt, Problems, Range, Rate, raise_first, split
 
 _SOURCE_SEED = 2  # number that `fold_in` gets for the source reader's seed
 
-BRIDGES = {"zero": ZeroBridge, "dense": DenseBridge, "backward": BackwardBridge}
 ENCODERS = {**dict.fromkeys(CELLS, Encoder), "cgru": ActiveMemoryEncoder}
 DECODERS: dict[str, type[AttentiveDecoder]] = {"lstm": Decoder, "gru": GRUDecoder, "rnnsearch": RNNsearchDecoder}
 
 
 @dataclasses.dataclass(frozen=True)
 class Seq2SeqConfig(Options):
-    """Encoder, decoder and attention mechanism."""
+    """Encoder, decoder and attention mechanism.
+
+    Example:
+      >>> import memattn
+      >>> config = memattn.Seq2SeqConfig(layers=1, units=128, attention={"name": "memory", "num_slots": 16})
+      >>> config.attention["encoder_scoring"]
+      'softmax'
+      >>> memattn.Seq2SeqConfig(layers=0)
+      Traceback (most recent call last):
+        ...
+      memattn.options.OptionError: layers: must be at least 1, not 0
+    """
 
     has_memory_length: ClassVar[bool] = False  # whether `decoding.memory_ratio` applies
 
@@ -61,11 +67,11 @@ class Seq2SeqConfig(Options):
     # a: initial weights are uniform on -a to a, except in cells of cgru
     init_scale: Annotated[float, Range(above=0)] = 0.04
     input_feeding: bool = True  # the decoder reads the previous context beside each token
-    mix: bool = True  # a tanh layer on [h; c] before the logits; false: Eq. 3 as in the paper
+    mix: bool = True  # an attention layer, tanh(W [h; c]), before the logits; false: Eq. 3 as in the paper
     # initial state of the decoder. zero: zeros; dense: a dense layer on the encoder's last states (cgru: on the mean of
     # its states); backward: a tanh layer on the backward encoder's state at the first token; auto: dense without
     # attention, backward for rnnsearch, else zero
-    bridge: Annotated[str, OneOf(("auto", *BRIDGES))] = "auto"
+    bridge: Annotated[str, OneOf(("auto", "zero", "dense", "backward"))] = "auto"
     # matrices that are shared: none; the source and target embeddings; both embeddings and the output layer
     tie_embeddings: Literal["none", "source_target", "all"] = "none"
     # `name` chooses the mechanism; the other keys are the mechanism's options (below)
@@ -192,6 +198,18 @@ class Seq2Seq(tf.keras.Model):
 
     Raises:
       OptionError: "OPTION: PROBLEM", for an option that the sources cannot have.
+
+    Example:
+      >>> import memattn
+      >>> import tensorflow as tf
+      >>> config = memattn.Seq2SeqConfig(layers=1, units=8, embedding_size=8, attention={"name": "memory"})
+      >>> model = memattn.Seq2Seq(config, vocabulary_size=20, max_source_length=10)
+      >>> source = tf.constant([[4, 5, 6, 2], [7, 2, 0, 0]])  # 2 ends a sentence, 0 is padding
+      >>> target = tf.constant([[6, 5, 2], [7, 2, 0]])
+      >>> model(source, target).shape  # logits [B, T, V]
+      TensorShape([2, 3, 20])
+      >>> model.alignments(source, target).shape  # weights of the source positions [B, T, S]
+      TensorShape([2, 3, 4])
     """
 
     def __init__(
@@ -242,7 +260,16 @@ class Seq2Seq(tf.keras.Model):
             **({"reduce": config.encoder_reduce} if config.encoder in CELLS else {}),
         )
         decoder = DECODERS[config.decoder]
-        self.bridge = self._make_bridge(decoder.state_parts, uniform)
+        self.bridge = Bridge(
+            config.kind_of_bridge,
+            layers=config.layers,
+            units=config.units,
+            parts=decoder.state_parts,
+            encoder_units=config.units_of_encoder,
+            initializer=uniform,
+            dtype=self.dtype_policy,
+            name="bridge",
+        )
         stack_options: dict[str, Any] = {
             "layers": config.layers,
             "input_feeding": config.input_feeding,
@@ -271,14 +298,6 @@ class Seq2Seq(tf.keras.Model):
         return TokenReader(
             self.vocabulary_size, size, embeddings_initializer=initializer, dtype=self.dtype_policy, name=name
         )
-
-    def _make_bridge(self, parts: int, initializer: Initializer) -> tf.keras.layers.Layer:
-        kind = self.config.kind_of_bridge
-        options: dict[str, Any] = {} if kind == "zero" else {"initializer": initializer}
-        if kind == "backward":
-            options["encoder_units"] = self.encoder.units
-        sizes = {"layers": self.config.layers, "units": self.config.units, "parts": parts}
-        return BRIDGES[kind](**sizes, dtype=self.dtype_policy, name="bridge", **options)
 
     def _build_layers(self) -> None:
         """Makes all weights."""
@@ -322,10 +341,10 @@ class Seq2Seq(tf.keras.Model):
         """Returns a mask [B, P] of the encoder's states, false for padding."""
         return self.encoder.state_mask(self.source_embedding.mask(source))
 
-    def alternatives(self, encoded: Encoded, ratio: MemoryRatio) -> list[Alternative]:
-        """Returns the only alternative that a search decodes. `ratio` concerns other models."""
+    def memory_lengths(self, encoded: Encoded, ratio: MemoryRatio) -> list[MemoryLength]:
+        """Returns the only memory length of the sources. `ratio` concerns other models."""
         del ratio
-        return [Alternative(encoded)]
+        return [MemoryLength(encoded)]
 
     def token_table(self) -> tf.Tensor:
         """Returns what each token adds to the gates of the first decoder cell [V, G].
@@ -342,19 +361,19 @@ class Seq2Seq(tf.keras.Model):
         `step` computes logits of all tokens, or only of the selected ones.
         """
         memory, cells = encoded
-        stepper = self.decoder.stepper(memory, fold=True)
+        stepper = self.decoder.stepper(memory, for_search=True)
         decoding = Decoding(memory, stepper, token_table, self._output(selected))
         return decoding, stepper.initial_state(cells, num_queries)
 
     def step(self, tokens: tf.Tensor, state: dict, decoding: Decoding) -> tuple[tf.Tensor, tf.Tensor, dict]:
-        """Returns logits [B, Q, V or N] after `tokens` [B, Q], attention scores [B, Q, M], and the next state."""
+        """Returns logits [B, Q, V or N] after `tokens` [B, Q], weights of the memory [B, Q, M], and the next state."""
         result = decoding.stepper(tf.gather(decoding.token_table, tokens), state)
-        features = decoding.stepper.read_out(result.outputs, result.contexts)
-        return decoding.output.logits(features), result.scores, result.state
+        features = decoding.stepper.output_features(result.outputs, result.contexts)
+        return decoding.output.logits(features), result.weights, result.state
 
-    def attention_weights(self, decoding: Decoding, scores: tf.Tensor) -> tf.Tensor:
-        """Returns weights of the encoder's states [B, Q, P] for scores [B, Q, M]."""
-        return self.attention.alignments(decoding.memory, scores)
+    def attention_weights(self, decoding: Decoding, memory_weights: tf.Tensor) -> tf.Tensor:
+        """Returns weights of the encoder's states [B, Q, P] for weights of the memory's values [B, Q, M]."""
+        return self.attention.alignments(decoding.memory, memory_weights)
 
     def call(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns logits [B, T, V] under teacher forcing: those of position t depend on the target [B, T] before t.
@@ -372,58 +391,60 @@ class Seq2Seq(tf.keras.Model):
     def teacher_forced_logits_and_contexts(
         self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns logits [B, T, V] under teacher forcing, and the mean source state of each step [B, T, D].
+        """Returns logits [B, T, V] under teacher forcing, and contexts [B, T, D].
 
-        The mean is the step's context over the sum of its weights of source positions; if these may be negative, it is
-        the context.
+        The contexts are divided by the sum of their attention weights, unless these are signed.
         """
-        features, scores = self._teacher_forced(encoded, target, seed)
-        contexts = tf.matmul(scores, encoded.memory["values"])
+        features, memory_weights = self._teacher_forced(encoded, target, seed)
+        contexts = tf.matmul(memory_weights, encoded.memory["values"])
         if not self.attention.has_signed_weights:
-            weights = tf.reduce_sum(self.attention.alignments(encoded.memory, scores), -1, keepdims=True)
-            contexts = tf.math.divide_no_nan(contexts, weights)
+            alignments = self.attention.alignments(encoded.memory, memory_weights)
+            contexts = tf.math.divide_no_nan(contexts, tf.reduce_sum(alignments, -1, keepdims=True))
         return self._output().logits(features), contexts
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns weights of the source positions [B, T, S] under teacher forcing."""
         encoded = self.encode(source)
-        _, scores = self._teacher_forced(encoded, target, None)
-        return self._by_source_position(self.attention.alignments(encoded.memory, scores), source)
+        _, memory_weights = self._teacher_forced(encoded, target, None)
+        return self._by_source_position(self.attention.alignments(encoded.memory, memory_weights), source)
 
     def slot_shares(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Returns each memory slot's share of the alignments [B, K, T, S]; K = 0 for a memory without slots."""
+        """Returns the alignments of each memory slot [B, K, T, S], whose sum over K are the alignments.
+
+        K is 0 for a memory without slots.
+        """
         if not self.attention.num_slots:
-            return no_shares(source, target)
+            return no_slots(source, target)
         length, least = source.shape[1] or tf.shape(source)[1], self.attention.num_slots * self.encoder.reduction
         # With at least K states, the memory holds the slots, not the states of a short source.
         missing = max(0, least - length) if isinstance(length, int) else tf.maximum(0, least - length)
         encoded = self.encode(self.source_embedding.lengthened(source, missing))
-        _, scores = self._teacher_forced(encoded, target, None)  # [B, T, K]
-        batch, steps, slots = tf.unstack(tf.shape(scores))
-        single_slots = tf.reshape(tf.linalg.diag(scores), [batch, steps * slots, slots])
-        shares = self.attention.alignments(encoded.memory, single_slots)
-        shares = tf.reshape(shares, [batch, steps, slots, tf.shape(shares)[-1]])
-        return self._by_source_position(tf.transpose(shares, [0, 2, 1, 3]), source)
+        _, slot_weights = self._teacher_forced(encoded, target, None)  # [B, T, K]
+        batch, steps, slots = tf.unstack(tf.shape(slot_weights))
+        single_slots = tf.reshape(tf.linalg.diag(slot_weights), [batch, steps * slots, slots])
+        alignments = self.attention.alignments(encoded.memory, single_slots)
+        alignments = tf.reshape(alignments, [batch, steps, slots, tf.shape(alignments)[-1]])
+        return self._by_source_position(tf.transpose(alignments, [0, 2, 1, 3]), source)
 
     def _by_source_position(self, weights: tf.Tensor, source: tf.Tensor) -> tf.Tensor:
-        """Returns weights of states [..., P] shared out equally to the positions that a state stands for [..., S].
+        """Returns weights of source positions [..., S] for weights of states [..., P].
 
-        Padding gets none.
+        Each weight is divided equally among the positions that the state stands for. Padding gets none.
         """
         reduction, mask = self.encoder.reduction, tf.cast(self.source_embedding.mask(source), weights.dtype)
         length = source.shape[1] or tf.shape(source)[1]
         states = -(-length // reduction)
         mask = tf.pad(mask, [[0, 0], [0, states * reduction - length]])
         mask = tf.reshape(mask, [tf.shape(mask)[0], *[1] * (weights.shape.rank - 2), states, reduction])
-        shares = tf.math.divide_no_nan(mask, tf.reduce_sum(mask, -1, keepdims=True))
-        positions = weights[..., :states, None] * shares
+        fractions = tf.math.divide_no_nan(mask, tf.reduce_sum(mask, -1, keepdims=True))
+        positions = weights[..., :states, None] * fractions
         shape = tf.concat([tf.shape(weights)[:-1], [states * reduction]], 0)
         return tf.ensure_shape(tf.reshape(positions, shape)[..., :length], [*weights.shape[:-1], source.shape[1]])
 
     def _teacher_forced(
         self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the inputs of the output layer [B, T, F], and attention scores [B, T, M]."""
+        """Returns the inputs of the output layer [B, T, F], and weights of the memory's values [B, T, M]."""
         return self.decoder(self.target_embedding(shift_right(target)), encoded.cells, encoded.memory, seed)
 
     def _output(self, selected: Selection | None = None) -> OutputWeights:

@@ -11,7 +11,6 @@ from matplotlib.ticker import MaxNLocator
 
 from memattn.evaluation import metrics, plots, styles
 from memattn.evaluation.metrics import METRICS, Comparison
-from memattn.evaluation.test_set import length_ranges
 from memattn.reports.runs import ReportedRun
 
 _BUCKETS = 5  # number of buckets of source lengths
@@ -116,3 +115,9 @@ def _chart(
         if heights
     ]
     return Chart(title, f"{title} against {xlabel}: {', '.join(ends)}", svg)
+
+
+def length_ranges(lengths: np.ndarray, number: int) -> list[tuple[int, int]]:
+    """Returns the least and the greatest length of up to `number` groups with about equally many members."""
+    ends = np.unique(np.quantile(lengths, np.arange(1, number + 1) / number, method="lower"))
+    return list(zip([lengths.min(), *(ends[:-1] + 1)], ends, strict=True))

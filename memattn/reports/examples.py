@@ -9,7 +9,7 @@ from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import without_line_breaks
 from memattn.data.vocabulary import EOS, SPECIAL_TOKENS
 from memattn.evaluation import plots
-from memattn.evaluation.test_set import TestSet, read_split
+from memattn.evaluation.evaluate import TestSet, read_split
 from memattn.models.interface import aligns
 from memattn.reports.runs import ReportedRun
 from memattn.runs.trained import Trained, load
@@ -95,7 +95,7 @@ def spread(lengths: list[int], number: int) -> list[int]:
     by_length = sorted((index for index, length in enumerate(lengths) if length), key=lengths.__getitem__)
     short = [index for index in by_length if lengths[index] <= _LONGEST] or by_length[:1]
     chosen = np.linspace(0, len(short) - 1, min(number, len(short))).round().astype(int)
-    return [short[place] for place in chosen]
+    return [short[index] for index in chosen]
 
 
 def _translations(run: ReportedRun, trained: Trained, test_set: TestSet, indices: list[int]) -> list[Translated]:

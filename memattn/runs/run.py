@@ -5,7 +5,8 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -18,21 +19,25 @@ from memattn.data.features import METADATA as SOURCE_METADATA
 from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
-from memattn.errors import ConfigError, DataError, RunError
+from memattn.errors import ConfigError, RunError, reason
 from memattn.files import write
 from memattn.models.interface import Model
-from memattn.runs import building, checkpoints
+from memattn.models.neural_gpu.model import KINDS as ACTIVE_MEMORY
+from memattn.models.seq2seq import Seq2Seq
+from memattn.runs import checkpoints
 from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.result import Result
 
 CONFIG, VOCABULARY, METADATA, VALIDATIONS = "config.yaml", corpus.VOCABULARY, "corpus.json", "validation.csv"
 CHECKPOINTS, BEST, EVENTS, LOCK = "checkpoints", "best", "events", "lock"
-MEMORY_LINE = "memory_line"  # key of METADATA: what `TrainingBatches.length_regression` returns
+LENGTH_REGRESSION = "memory_line"  # key of METADATA: what `TrainingBatches.length_regression` returns
 # Files of an evaluation. Text that people read has files of its own if it differs from tokenized text.
 RESULT, MODEL_CARD, N_BEST, ALIGNMENTS = "result.json", "model_card.md", "n_best.tsv", "alignments"
 HYPOTHESES, REFERENCES = "hypotheses.txt", "references.txt"
 DETOKENIZED = ("hypotheses.detokenized.txt", "references.detokenized.txt")
 RESULTS = (RESULT, MODEL_CARD, HYPOTHESES, REFERENCES, *DETOKENIZED, N_BEST, ALIGNMENTS)
+
+KINDS = {"seq2seq": Seq2Seq, **ACTIVE_MEMORY}  # models, by the names in model.kind
 
 
 class Run:
@@ -67,43 +72,42 @@ class Run:
     @functools.cached_property
     def config(self) -> Config:
         """Config of the training. Raises ConfigError."""
-        return self._load_config([])
+        if not self.exists:
+            problem = f"not a run folder: it holds no {CONFIG}" if os.path.isdir(self.folder) else "no such folder"
+            raise ConfigError(f"{self.folder}: {problem}; memattn-train makes run folders")
+        try:
+            return configs.load(self._path(CONFIG), [])
+        except ConfigError as error:
+            advice = f"if a version up to 0.3 made the run, use python scripts/convert_old_runs.py {self.folder}"
+            raise ConfigError(f"{error}; {advice}") from error
 
     def config_with(self, overrides: Sequence[str]) -> Config:
         """Returns the config with overrides of `decoding.*` and `data.folder`. Raises ConfigError."""
+        config = self.config
         for override in overrides:
             key = override.partition("=")[0]
             if not key.startswith(("decoding.", "data.folder")):
                 raise ConfigError(f"--set {key}: the model is trained; only data.folder and decoding.* may change now")
-        return self._load_config(overrides) if overrides else self.config
-
-    def _load_config(self, overrides: Sequence[str]) -> Config:
-        if not self.exists:
-            problem = f"not a run folder: it holds no {CONFIG}" if os.path.isdir(self.folder) else "no such folder"
-            raise ConfigError(f"{self.folder}: {problem}; memattn-train makes run folders")
-        return configs.load(self._path(CONFIG), overrides)
+        return configs.load(self._path(CONFIG), overrides) if overrides else config
 
     @functools.cached_property
     def vocabulary(self) -> Vocabulary:
-        """Vocabulary of source and target. Raises DataError."""
+        """Vocabulary of source and target. Raises DataError, OSError."""
         return corpus.read_vocabulary(self._path(VOCABULARY))
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:
-        """Tokenizer of the training data. Raises DataError."""
+        """Tokenizer of the training data. Raises DataError, OSError."""
         return tokenizers.read(self.folder)
 
     @functools.cached_property
     def metadata(self) -> dict[str, Any]:
-        """Properties of the training data: `max_source_length` and others. Raises RunError, OSError."""
-        try:
-            return reading.json_file(self._path(METADATA), {"max_source_length": int})
-        except DataError as error:
-            raise RunError(f"{error}; the run folder is damaged") from error
+        """Properties of the training data: `max_source_length` and others. Raises DataError, OSError."""
+        return reading.json_file(self._path(METADATA), {"max_source_length": int})
 
     @property
     def source_metadata(self) -> dict[str, Any]:
-        """Properties of the sources on which the model depends; see `Sources.metadata`. Raises RunError, OSError."""
+        """Properties of the sources on which the model depends; see `Sources.metadata`. Raises DataError, OSError."""
         return {name: value for name, value in self.metadata.items() if name in SOURCE_METADATA}
 
     def reads_as(self, vocabulary: Vocabulary, tokenizer: Tokenizer) -> bool:
@@ -122,17 +126,11 @@ class Run:
           average: number of the last checkpoints whose weights are averaged; None takes the best weights.
           precision: type that the model computes in; by default that of `decoding` or else of `training`.
 
-        Raises DataError, RunError, and ConfigError for options that do not fit the installed libraries.
+        Raises DataError, RunError, OSError, and ConfigError for options that do not fit the installed libraries.
         """
-        config, vocabulary, metadata = self.config, self.vocabulary, self.metadata
-        model = building.build_model(
-            config,
-            len(vocabulary),
-            metadata["max_source_length"],
-            precision or config.decoding.precision,
-            metadata.get("source_features"),
+        model = build_model(
+            self.config, len(self.vocabulary), self.metadata, precision or self.config.decoding.precision
         )
-        building.set_memory_line(model, metadata.get(MEMORY_LINE))
         if average:
             return model, checkpoints.restore_average(model, self.checkpoints, average)
         try:
@@ -140,7 +138,7 @@ class Run:
         except RunError as error:
             raise RunError(str(error), f"--average 1 tries the last checkpoint in {CHECKPOINTS}/") from error
         if path is None:
-            every = config.training.validate_every
+            every = self.config.training.validate_every
             problem = f"no best checkpoint yet; training writes one every {every:,} steps, as it validates"
             raise RunError(f"{self.folder}: {problem}")
         return model, [path]
@@ -188,7 +186,7 @@ class Run:
           metadata: properties of the training data that the model depends on.
           may_grow: whether `training.max_steps` may have been raised since the folder was made.
 
-        Raises ConfigError, RunError if another process trains in a new folder, OSError.
+        Raises ConfigError, DataError, RunError if another process trains in a new folder, OSError.
         """
         run = cls(folder)
         contents = {VOCABULARY: str(vocabulary), METADATA: json.dumps(metadata) + "\n", **tokenizer.files()}
@@ -200,7 +198,7 @@ class Run:
             if os.path.isdir(run.checkpoints):
                 raise ConfigError(f"{folder}: holds checkpoints but no {CONFIG}; use another --run_dir")
             for path, content in ((run._path(name), content) for name, content in contents.items()):
-                if os.path.exists(path) and not _holds(path, content):
+                if os.path.exists(path) and reading.text(path) != content:
                     problem = "of another run or corpus, or left by an interrupted start with other data"
                     raise ConfigError(f"{path}: {problem}; use another --run_dir, or remove it")
             os.makedirs(folder, exist_ok=True)
@@ -211,29 +209,22 @@ class Run:
 
     def _check_config(self, config: Config, may_grow: bool) -> None:
         """Raises ConfigError unless a config is that of the run, or differs only in a raised `training.max_steps`."""
-        stored_steps, steps = self.config.training.max_steps, config.training.max_steps
-        if steps < stored_steps:
-            problem = f"training.max_steps may only grow from {stored_steps}, not {steps}"
-            raise ConfigError(f"{self.folder}: {problem}; use another --run_dir")
-        if steps > stored_steps and not may_grow:
-            raise ConfigError(
-                f"{self.folder}: with training.schedule: {config.training.schedule} the learning rate depends on "
-                "training.max_steps, which cannot change; start another run with training.init_from"
-            )
-        training = dataclasses.replace(self.config.training, max_steps=steps)
-        grown = dataclasses.replace(self.config, training=training)
-        if differing := configs.differences(configs.to_dict(grown), configs.to_dict(config)):
+        stored = self.config
+        if may_grow and config.training.max_steps > stored.training.max_steps:
+            training = dataclasses.replace(stored.training, max_steps=config.training.max_steps)
+            stored = dataclasses.replace(stored, training=training)
+        if differing := configs.differences(configs.to_dict(stored), configs.to_dict(config)):
             problem = f"holds a run of another config: {', '.join(map(str, differing))}"
+            if any(each.key == "training.max_steps" for each in differing):
+                problem += "; training.max_steps may grow, unless the learning rate depends on it"
             raise ConfigError(f"{self.folder}: {problem}; use another --run_dir")
 
     def _check_contents(self, config: Config, contents: dict[str, str], metadata: dict[str, Any]) -> None:
-        """Raises ConfigError if a file of the run folder is missing, or if the training data has changed."""
+        """Raises ConfigError if the training data has changed. Raises OSError, DataError."""
         for name, content in contents.items():
             path = self._path(name)
-            if not os.path.exists(path):
-                raise ConfigError(f"{path}: missing, and a run cannot resume without it; use another --run_dir")
             # Former versions wrote less metadata.
-            fits = self.metadata.items() <= metadata.items() if name == METADATA else _holds(path, content)
+            fits = self.metadata.items() <= metadata.items() if name == METADATA else reading.text(path) == content
             if not fits:
                 problem = f"does not fit the data in {config.data.path}, which has changed since this run began"
                 raise ConfigError(f"{path}: {problem}; use another --run_dir")
@@ -249,6 +240,33 @@ class Run:
         return processes.locked(self._path(LOCK), self.folder, "is training in it; wait, or use another --run_dir")
 
 
+def build_model(
+    config: Config, vocabulary_size: int, metadata: Mapping[str, Any], precision: str | None = None
+) -> Model:
+    """Returns the model of a config with initial weights.
+
+    Args:
+      config: the config.
+      vocabulary_size: see `Seq2Seq`.
+      metadata: properties of the training data: `max_source_length` (see `Seq2Seq`), `source_features` where sources
+        are vectors, and for active memory `memory_line`, if it is known.
+      precision: type that the model computes in; by default that of training.
+
+    Raises ConfigError.
+    """
+    arguments = {"vocabulary_size": vocabulary_size, "max_source_length": metadata["max_source_length"]}
+    if "source_features" in metadata:
+        arguments["source_features"] = metadata["source_features"]
+    if config.model.has_memory_length and metadata.get(LENGTH_REGRESSION):
+        arguments["memory_intercept"], arguments["memory_slope"] = metadata[LENGTH_REGRESSION]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # Keras 3 warns, then raises
+            return KINDS[config.model.kind](config.model, **arguments, dtype=precision or config.training.precision)
+    except ValueError as error:
+        raise ConfigError(f"model: {reason(error)}") from error
+
+
 def run_of(checkpoint: str) -> str:
     """Returns the run folder of a checkpoint: RUN of RUN/best/step-N, and of RUN/checkpoints/step-N."""
     return os.path.dirname(os.path.dirname(checkpoint))
@@ -257,11 +275,3 @@ def run_of(checkpoint: str) -> str:
 def is_best(checkpoint: str) -> bool:
     """Returns whether a checkpoint has the weights of the best validation."""
     return os.path.basename(os.path.dirname(checkpoint)) == BEST
-
-
-def _holds(path: str, content: str) -> bool:
-    """Returns whether a file has this content."""
-    try:
-        return reading.text(path) == content
-    except (OSError, DataError):
-        return False

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import os
 from collections.abc import Sequence
 
 from memattn.config import Config
@@ -14,7 +13,7 @@ from memattn.errors import ConfigError
 from memattn.models.ensemble import Ensemble
 from memattn.models.interface import DecodingModel, Model
 from memattn.models.seq2seq import Seq2Seq
-from memattn.runs.run import MEMORY_LINE, Run
+from memattn.runs.run import Run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,17 +71,14 @@ def load(run_dirs: Sequence[str], overrides: Sequence[str] = (), average: int | 
     run_configs = [run.config_with(overrides) for run in runs]
     models, paths = [], []
     for run, config in zip(runs, run_configs, strict=True):
-        if config.decoding.memory_ratio == "estimate" and not run.metadata.get(MEMORY_LINE):
-            raise ConfigError(
-                "decoding.memory_ratio: no estimate, as the run has no record of the lengths of its training pairs; "
-                "give a number such as 1.2, or null to search all lengths"
-            )
         model, checkpoints = run.model(average, config.decoding.precision)
         models.append(model)
         paths += checkpoints
         if run is not runs[0]:
             _check_member(run, model, runs[0], models[0])
-    return Trained(runs, models, paths, run_configs[0], _lexicon(run_configs[0], runs[0].vocabulary))
+    decoding = run_configs[0].decoding
+    words = lexicon.read(decoding.lexicon, runs[0].vocabulary, decoding.lexicon_size) if decoding.lexicon else None
+    return Trained(runs, models, paths, run_configs[0], words)
 
 
 def _check_member(run: Run, model: Model, first: Run, first_model: Model) -> None:
@@ -104,13 +100,3 @@ def _check_member(run: Run, model: Model, first: Run, first_model: Model) -> Non
 def _reduction(model: Model) -> int:
     """Returns the number of source positions that a state stands for."""
     return model.encoder.reduction if isinstance(model, Seq2Seq) else 1
-
-
-def _lexicon(config: Config, vocabulary: Vocabulary) -> Lexicon | None:
-    """Returns the content of `decoding.lexicon`, if there is one. Raises ConfigError, DataError."""
-    path = config.decoding.lexicon
-    if path is None:
-        return None
-    if not os.path.isfile(path):
-        raise ConfigError(f"decoding.lexicon: no file {path}; `memattn-prepare lexicon` writes one")
-    return lexicon.read(path, vocabulary, config.decoding.lexicon_size)

@@ -103,6 +103,16 @@ def beam_search(
       no_repeat_ngram_size: length of the n-grams that a hypothesis never has twice; 0: it may repeat any.
 
     Raises ValueError for arguments out of their ranges.
+
+    Example:
+      >>> import memattn
+      >>> import tensorflow as tf
+      >>> table = tf.math.log([[0.0, 0.6, 0.4], [0.0, 0.3, 0.7], [0.0, 0.0, 1.0]])  # token 2 ends a hypothesis
+      >>> step = lambda tokens, state: (tf.gather(table, tokens), state)  # the state is empty
+      >>> options = {"beam_size": 2, "max_lengths": [4], "max_steps": 4, "start": 0, "end": 2}
+      >>> hypotheses = memattn.beam_search(step, (), n_best=2, **options)
+      >>> hypotheses.lengths.numpy()  # of the hypotheses "1" and "", with probabilities 0.42 and 0.4
+      array([[1, 0]], dtype=int32)
     """
     if not 1 <= n_best <= beam_size:
         raise ValueError(f"n_best: must be at least 1 and at most beam_size = {beam_size}, not {n_best}")

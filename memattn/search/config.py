@@ -28,8 +28,8 @@ class DecodingConfig(Options):
     batch_size: PositiveInt = 32  # sources searched at once
     # a: scores are divided by ((5 + tokens) / 6)^a, with tokens counted without the end of sentence
     length_penalty: Annotated[float, Range(at_least=0)] = 0.0
-    # b: b sum_s log(min(a_s, 1)) is added to scores. a_s is the sum, over steps, of the share of source token s in the
-    # absolute attention weights of a step
+    # b: b sum_s log(min(a_s, 1)) is added to scores. a_s is the attention that source position s received so far, with
+    # the absolute weights of each step normalized to 1 (Wu et al., 2016)
     coverage_penalty: Annotated[float, Range(at_least=0)] = 0.0
     # upper bound on the length of a hypothesis, as a multiple of the source's; both count the end of sentence. The
     # length of a source is the number of the encoder's states, which model.encoder_reduce lowers

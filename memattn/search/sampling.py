@@ -67,6 +67,16 @@ def sample(
       no_repeat_ngram_size: length of the n-grams that a hypothesis never has twice; 0: it may repeat any.
 
     Raises ValueError for arguments out of their ranges.
+
+    Example:
+      >>> import memattn
+      >>> import tensorflow as tf
+      >>> table = tf.math.log([[0.0, 0.6, 0.4], [0.0, 0.5, 0.5], [0.0, 0.0, 1.0]])  # token 2 ends a hypothesis
+      >>> step = lambda tokens, state: (tf.gather(table, tokens), state)
+      >>> uniforms = tf.random.stateless_uniform([4, 1, 3], seed=[1, 2])  # up to 4 steps, 1 source, 3 samples of it
+      >>> hypotheses = memattn.sample(step, (), uniforms=uniforms, max_lengths=[4], start=0, end=2)
+      >>> hypotheses.tokens.shape[:2]
+      TensorShape([1, 3])
     """
     if temperature < 1e-6 or (top_k is not None and top_k < 1) or not 0 < (1.0 if top_p is None else top_p) <= 1:
         problem = "temperature must be at least 1e-6, top_k at least 1, top_p above 0 and at most 1"

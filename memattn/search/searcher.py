@@ -16,7 +16,7 @@ from memattn.data.lexicon import Lexicon, Selection
 from memattn.data.sentences import Sources
 from memattn.data.vocabulary import BOS, EOS, Vocabulary
 from memattn.errors import ConfigError
-from memattn.models.interface import AligningModel, Alternative, DecodingModel, aligns
+from memattn.models.interface import AligningModel, DecodingModel, MemoryLength, aligns
 from memattn.search.beam_search import beam_search
 from memattn.search.config import DecodingConfig
 from memattn.search.sampling import sample
@@ -93,13 +93,13 @@ class Searcher:
           uniforms: random numbers [steps, B, n] to sample with.
         """
         encode = self._encode_one if source.shape[0] == 1 else self._encode
-        alternatives = list(self._model.alternatives(encode(source), self.config.memory_ratio))
-        results = [self._search(source, alternative, token_table, selection, uniforms) for alternative in alternatives]
+        lengths = list(self._model.memory_lengths(encode(source), self.config.memory_ratio))
+        results = [self._search(source, length, token_table, selection, uniforms) for length in lengths]
         if len(results) == 1:
             return results[0]
         mask = self._model.state_mask(source)
-        max_lengths = [self._max_lengths(mask, alternative.max_steps) for alternative in alternatives]
-        return best_alternative(results, max_lengths)
+        max_lengths = [self._max_lengths(mask, length.max_steps) for length in lengths]
+        return best_memory_length(results, max_lengths)
 
     def align(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         """Returns weights of source positions [B, T, S] at each step of target ids [B, T], for a batch of sources."""
@@ -111,24 +111,24 @@ class Searcher:
         return source.shape, len(self._lexicon(source).ids) if self._lexicon else None
 
     def _search_batch(
-        self, source: tf.Tensor, alternative: Alternative, token_table: Any, selection: Selection | None, uniforms: Any
+        self, source: tf.Tensor, length: MemoryLength, token_table: Any, selection: Selection | None, uniforms: Any
     ) -> Hypotheses:
-        """Searches one alternative; the arguments are those of `search`."""
+        """Searches with one memory length; the other arguments are those of `search`."""
         model, config = self._model, self.config
         mask = model.state_mask(source)
         num_queries = self.config.n_best if self.config.sample else self.config.beam_size
-        decoding, state = model.start(alternative.encoded, num_queries, token_table, selection)
+        decoding, state = model.start(length.encoded, num_queries, token_table, selection)
 
-        def scored_step(tokens, state):
+        def model_step(tokens, state):
             tokens = tokens if selection is None else tf.gather(selection.ids, tokens)
             return model.step(tokens, state, decoding)
 
         def step(tokens, state):
-            logits, _, state = scored_step(tokens, state)
+            logits, _, state = model_step(tokens, state)
             return logits, state
 
         shared = {
-            "max_lengths": self._max_lengths(mask, alternative.max_steps),
+            "max_lengths": self._max_lengths(mask, length.max_steps),
             "length_penalty_weight": config.length_penalty,
             "no_repeat_ngram_size": config.no_repeat_ngram_size or 0,
             "start": BOS,
@@ -147,7 +147,7 @@ class Searcher:
         else:
             coverage: dict[str, Any] = {}
             if config.coverage_penalty and aligns(model):
-                step, state, coverage = self._with_coverage(model, scored_step, state, decoding, mask)
+                step, state, coverage = self._with_coverage(model, model_step, state, decoding, mask)
             hypotheses = beam_search(
                 step,
                 state,
@@ -162,13 +162,13 @@ class Searcher:
         return hypotheses._replace(tokens=tf.gather(selection.ids, hypotheses.tokens))
 
     def _with_coverage(
-        self, model: AligningModel, scored_step: Callable, state: Any, decoding: Any, mask: tf.Tensor
+        self, model: AligningModel, model_step: Callable, state: Any, decoding: Any, mask: tf.Tensor
     ) -> tuple[Callable, Any, dict[str, Any]]:
         """Returns a step function and an initial state with attention weights, and a search's coverage arguments."""
 
         def step(tokens, state):
-            logits, scores, decoder_state = scored_step(tokens, state["decoder"])
-            weights = tf.abs(tf.cast(model.attention_weights(decoding, scores), tf.float32))
+            logits, memory_weights, decoder_state = model_step(tokens, state["decoder"])
+            weights = tf.abs(tf.cast(model.attention_weights(decoding, memory_weights), tf.float32))
             weights /= tf.maximum(tf.reduce_sum(weights, -1, keepdims=True), 1e-12)  # slots' weights may not sum to 1
             return logits, {"decoder": decoder_state, "weights": weights}
 
@@ -249,18 +249,18 @@ def warm_up(searcher: Searcher, sentences: Sources, num_buckets: int) -> None:
             searcher(source)
 
 
-def best_alternative(results: list[Hypotheses], max_lengths: list[tf.Tensor]) -> Hypotheses:
-    """Returns, for each source, the hypotheses of the alternative whose best hypothesis has the highest score.
+def best_memory_length(results: list[Hypotheses], max_lengths: list[tf.Tensor]) -> Hypotheses:
+    """Returns, for each source, the hypotheses with the memory length whose best hypothesis has the highest score.
 
-    A best hypothesis that was cut at its maximum length competes only if no alternative has one that ended.
+    A best hypothesis that was cut at its maximum length competes only if no memory length has one that ended.
 
     Args:
-      results: hypotheses, an item per alternative.
-      max_lengths: upper bounds on steps [B], an item per alternative.
+      results: hypotheses, an item per memory length.
+      max_lengths: upper bounds on steps [B], an item per memory length.
     """
     scores = tf.stack([result.scores[:, 0] for result in results])
     ended = tf.stack([result.lengths[:, 0] < limit for result, limit in zip(results, max_lengths, strict=True)])
-    ended &= tf.math.is_finite(scores)  # otherwise the alternative has no hypothesis
+    ended &= tf.math.is_finite(scores)  # otherwise the search has no hypothesis
     competes = ended | ~tf.reduce_any(ended, 0)
     best = tf.argmax(tf.where(competes, scores, -float("inf")), 0)
     return Hypotheses(*(tf.gather(tf.stack(values, 1), best, batch_dims=1) for values in zip(*results, strict=True)))

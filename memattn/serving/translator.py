@@ -244,6 +244,12 @@ def load(run_dir: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Tran
       overrides: changes of the config, as on the command line, such as "decoding.beam_size=5".
 
     Raises ConfigError, DataError, RunError, OSError.
+
+    Example:
+      >>> import memattn
+      >>> translator = memattn.load("runs/small", ["decoding.beam_size=2"])
+      >>> len(translator.translate(["3 1 2", "", "7"]))
+      3
     """
     from memattn.config import check_overrides
     from memattn.runs import trained

@@ -2,17 +2,12 @@
 
 import itertools
 import json
-import math
-import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memattn.config import Config, Origin, SweepConfig, apply_changes, checked, to_dict
 from memattn.errors import ConfigError, short
-
-_LONGEST_NAME = 250  # bytes of a run's name; with the ending .lock or .yaml, file systems take 255
-_MOST_RUNS = 10_000
 
 
 def expand(config: Config) -> dict[str, Config]:
@@ -31,9 +26,6 @@ def changes(config: Config) -> dict[str, dict[str, Any]]:
 def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
     """Returns the config and the changes of each run by name. Raises ConfigError."""
     sweep = config.sweep or SweepConfig()
-    num_cells = sum(map(_num_points, sweep.grids)) + len(sweep.cells) or 1
-    if (num_runs := num_cells * _num_points(sweep.grid)) > _MOST_RUNS:
-        raise ConfigError(f"sweep: has {num_runs:,} runs; at most {_MOST_RUNS:,}")
     base = to_dict(config)
     grid_points = list(itertools.chain.from_iterable(map(_points, sweep.grids)))
     runs: dict[str, tuple[Config, dict[str, Any]]] = {}
@@ -48,20 +40,12 @@ def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
             settings = json.dumps(to_dict(run), sort_keys=True)
             earlier = name if name in runs else names.get(settings)
             if earlier is None:
-                if len(os.fsencode(name)) > _LONGEST_NAME:
-                    raise ConfigError(f"sweep: the run {short(name)} has too long a name for a folder; shorten values")
                 runs[name] = run, changes
                 names[settings] = name
-            elif runs[earlier][0] != run:
-                raise ConfigError(f"sweep: two different runs are both named {short(name)}")
-            elif not grid_points or i < len(sweep.cells):  # several grids may share points
+            elif runs[earlier][0] != run or not grid_points or i < len(sweep.cells):  # several grids may share points
                 same = map(short, dict.fromkeys([earlier, name]))
-                raise ConfigError(f"sweep: two of its runs are the same: {' and '.join(same)}")
+                raise ConfigError(f"sweep: two of its runs are the same, or have the same name: {' and '.join(same)}")
     return runs
-
-
-def _num_points(grid: Mapping[str, list]) -> int:
-    return math.prod(map(len, grid.values()))
 
 
 def _points(grid: Mapping[str, list]) -> Iterator[dict[str, Any]]:

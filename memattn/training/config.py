@@ -16,7 +16,8 @@ class TrainingConfig(Options):
 
     seed: Seed = 1  # seed of initial weights, order of the pairs and dropout
     batch_size: PositiveInt = 128  # size of a batch, all replicas together
-    # unit of batch_size: sentence pairs, or tokens (or vectors) of the longer side, padding included
+    # unit of batch_size: sentence pairs, or tokens (or vectors) of the source or the target, whichever is longer, with
+    # padding
     batch_type: Literal["sentences", "tokens"] = "sentences"
     accumulate: PositiveInt = 1  # batches in one training step
     loss: Annotated[str, OneOf(LOSSES)] = "cross_entropy"  # loss that training minimizes

@@ -18,9 +18,9 @@ from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import RunError
 from memattn.models.interface import Model
-from memattn.runs import building, checkpoints
+from memattn.runs import checkpoints
 from memattn.runs.checkpoints import Checkpoint
-from memattn.runs.run import MEMORY_LINE, Run
+from memattn.runs.run import LENGTH_REGRESSION, Run, build_model
 from memattn.training import pretrained
 from memattn.training.distribution import Workers
 from memattn.training.optimizers import depends_on_max_steps
@@ -67,7 +67,19 @@ class OpenRun:
 
         Raises RunError if another process trains in it or has done so since the run was restored, OSError.
         """
-        return self.workers.entered_on_chief(_locked(self))
+        return self.workers.entered_on_chief(self._locked_folder())
+
+    @contextlib.contextmanager
+    def _locked_folder(self) -> Iterator[None]:
+        folder = Run(self.folder)
+        with folder.locked():
+            for path in (self.folder, folder.checkpoints, folder.best, folder.events):
+                files.make_folder(path)
+            state = tf.train.get_checkpoint_state(self.recent.directory)
+            if state and state.model_checkpoint_path != self.recent.latest_checkpoint:
+                raise RunError(f"{self.folder}: another training has just resumed it; start again")
+            folder.raise_max_steps(self.config)
+            yield
 
     def scores(self, stop: Callable[[], bool]) -> dict[str, float] | None:
         """Returns the scores of the weights on the validation split; None if `stop()` became true on the chief."""
@@ -166,22 +178,15 @@ def _read(config: Config, folder: str) -> _Inputs:
         **source_metadata,
     }
     if config.model.has_memory_length:
-        metadata[MEMORY_LINE] = list(batches.length_regression())
+        metadata[LENGTH_REGRESSION] = list(batches.length_regression())
     return _Inputs(steps, vocabulary, tokenizer, batches, models, metadata)
 
 
 def _build(config: Config, inputs: _Inputs, strategy: tf.distribute.Strategy) -> tuple[Model, TrainingStep]:
     """Builds the model with the weights that training starts with, and its training step."""
     tf.keras.utils.set_random_seed(config.training.seed)
-    metadata = inputs.metadata
     with strategy.scope():
-        model = building.build_model(
-            config,
-            len(inputs.vocabulary),
-            metadata["max_source_length"],
-            source_features=metadata.get("source_features"),
-        )
-        building.set_memory_line(model, metadata.get(MEMORY_LINE))
+        model = build_model(config, len(inputs.vocabulary), inputs.metadata)
         teacher = inputs.pretrained.replicated_teacher(model, config.training.teacher_weight)
         step = TrainingStep(model, config.training, strategy, teacher)
     if not inputs.steps:
@@ -215,16 +220,3 @@ def _restore(
         progress.best = None
     recent = checkpoints.manager(checkpoint, recent_folder, config.training.keep_checkpoints)
     return recent, checkpoints.manager(Checkpoint(model), best_folder, 1), restored
-
-
-@contextlib.contextmanager
-def _locked(run: OpenRun) -> Iterator[None]:
-    folder = Run(run.folder)
-    with folder.locked():
-        for path in (run.folder, folder.checkpoints, folder.best, folder.events):
-            files.make_folder(path)
-        state = tf.train.get_checkpoint_state(run.recent.directory)
-        if state and state.model_checkpoint_path != run.recent.latest_checkpoint:
-            raise RunError(f"{run.folder}: another training has just resumed it; start again")
-        folder.raise_max_steps(run.config)
-        yield

@@ -11,9 +11,8 @@ from memattn.data.tokenizer import Tokenizer, bleu_problem, without_line_breaks
 from memattn.data.trees import are_trees
 from memattn.data.vocabulary import PAD, Vocabulary
 from memattn.errors import ConfigError
-from memattn.evaluation import metrics, test_set
-from memattn.evaluation.metrics import Comparison
-from memattn.evaluation.test_set import TestSet
+from memattn.evaluation import evaluate, metrics
+from memattn.evaluation.evaluate import TestSet
 from memattn.models.interface import Model
 from memattn.search.scorer import Scorer
 from memattn.search.searcher import Searcher, StoppedError, decode
@@ -42,7 +41,7 @@ class Validation:
 
     def __init__(self, config: Config, model: Model, vocabulary: Vocabulary, tokenizer: Tokenizer):
         path = config.data.path
-        self._valid = test_set.read(path, "valid", vocabulary, tokenizer, config.data.source)
+        self._valid = evaluate.read_test_set(path, "valid", vocabulary, tokenizer, config.data.source)
         self.metrics = metrics.validation_metrics(config.training.metric)
         metrics.check_installed({metrics.METRICS[config.training.metric].kind})
         if metrics.METRICS[config.training.metric].kind == "trees" and not are_trees(self._valid.references):
@@ -62,19 +61,16 @@ class Validation:
         self._searcher.renew()
         try:
             translations, _ = decode(self._searcher, self._valid.source, self._vocabulary, self._num_buckets, stop)
-            hypotheses = [without_line_breaks(self._tokenizer.decode(translation.best)) for translation in translations]
-            comparison = Comparison.for_tokenizer(
+            comparison = self._valid.comparison(
+                translations,
                 self._tokenizer,
-                hypotheses=hypotheses,
-                references=self._valid.references,
-                detokenized_references=self._valid.detokenized_references,
-                target_loss=lambda: self._scorer.target_loss(self._valid.source, self._valid.target, stop),
+                lambda: self._scorer.target_loss(self._valid.source, self._valid.target, stop),
             )
             scores = {name: score.value for name, score in metrics.scores(comparison, self.metrics).items()}
         except StoppedError:
             return None
         self._example_tokens = translations[self._example_index].best
-        self.example = self.example._replace(translation=hypotheses[self._example_index])
+        self.example = self.example._replace(translation=comparison.hypotheses[self._example_index])
         return scores
 
     def draw_example(self) -> bytes | None:

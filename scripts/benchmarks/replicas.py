@@ -26,7 +26,7 @@ LINKS = ((8, "NVLink 4", 450), (8, "PCIe 4.0 x16", 32), (64, "InfiniBand NDR, on
 def main() -> int:
     from studies.estimates import vocabulary_size
 
-    from memattn.runs import building
+    from memattn.runs.run import build_model
     from memattn.sweeps.expand import expand
 
     options, rows = flags.FLAGS, []
@@ -34,7 +34,7 @@ def main() -> int:
     for path in CONFIGS:
         models_by_bytes = {}
         for name, config in expand(configs.load(path, [])).items():
-            model = building.build_model(config, vocabulary_size(config), 100)
+            model = build_model(config, vocabulary_size(config), {"max_source_length": 100})
             models_by_bytes[all_reduced_bytes(model)] = name, model.count_params()
         gradients = max(models_by_bytes)
         name, parameters = models_by_bytes[gradients]

@@ -25,7 +25,7 @@ Decoder = Callable[[], tuple[Any, float]]  # decodes the same sources in each ca
 
 def main(*run_dirs: str) -> int:
     from memattn.evaluation import evaluate as evaluation
-    from memattn.evaluation.test_set import read_split
+    from memattn.evaluation.evaluate import read_split
     from memattn.runs.trained import load
 
     options = flags.FLAGS

@@ -19,7 +19,7 @@ from memattn.data.tasks import TASKS
 from memattn.data.vocabulary import SPECIAL_TOKENS
 from memattn.errors import RunError
 from memattn.evaluation import formatting
-from memattn.runs import building
+from memattn.runs.run import build_model
 from memattn.training.distribution import STRATEGIES
 from memattn.training.step import TrainingStep
 from studies.runner import runs_of
@@ -69,8 +69,7 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
         print(f"{path}: {name}, {longest}", flush=True)
         devices = STRATEGIES[strategy]()
         with devices.scope():
-            features = text.source_features
-            model = building.build_model(config, text.vocabulary, text.longest, source_features=features)
+            model = build_model(config, text.vocabulary, _metadata(text.longest, text.source_features))
             step = TrainingStep(model, config.training, devices)
         random = np.random.default_rng(0)
         training = config.training
@@ -187,9 +186,15 @@ def _sizes(config: Config) -> _Sizes:
 def _sizes_of_model(model: str, vocabulary: int, source_features: int | None) -> _Sizes:
     """Returns the sizes of a model, whose section of a config is given as JSON."""
     config = configs.from_dict({"data": {"copy": {}}, "model": json.loads(model)})
-    built = building.build_model(config, vocabulary, 100, source_features=source_features)
+    built = build_model(config, vocabulary, _metadata(100, source_features))
     embeddings = [math.prod(weight.shape) for weight in built.weights if weight.shape[:1] == (vocabulary,)]
     return _Sizes(built.count_params(), built.count_params() - sum(embeddings))
+
+
+def _metadata(longest: int, source_features: int | None) -> dict[str, int]:
+    """Returns the metadata of training data, as `build_model` takes it."""
+    features = {} if source_features is None else {"source_features": source_features}
+    return {"max_source_length": longest, **features}
 
 
 def _multiply_adds(config: Config) -> float:

@@ -8,7 +8,7 @@ import tensorflow as tf
 import memattn
 from memattn.attention.ops import GENERATOR
 from memattn.data.vocabulary import BOS, EOS, PAD, SPECIAL_TOKENS
-from memattn.models.tokens import shift_right
+from memattn.models.embeddings import shift_right
 
 FIRST_SYMBOL = len(SPECIAL_TOKENS)  # the id of the first symbol
 SYMBOLS = 20

@@ -8,7 +8,7 @@ import numpy as np
 from memattn.config import NeuralGPUConfig
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import styles
-from memattn.evaluation.test_set import read_split
+from memattn.evaluation.evaluate import read_split
 from memattn.models.neural_gpu.model import NeuralGPU
 from memattn.runs.trained import Trained, load
 from memattn.sweeps.results import SweepRun

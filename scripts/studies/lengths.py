@@ -12,8 +12,9 @@ from memattn.data import corpus
 from memattn.data.sentences import Sentences
 from memattn.data.tasks import TASKS
 from memattn.evaluation import metrics
+from memattn.evaluation.evaluate import TestSet
 from memattn.evaluation.metrics import Comparison
-from memattn.evaluation.test_set import TestSet, length_ranges
+from memattn.reports.charts import length_ranges
 from memattn.runs.run import Run
 from memattn.runs.trained import Trained
 from memattn.sweeps.results import SweepRun

@@ -12,7 +12,7 @@ from memattn.config import Config, TrainingConfig
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import plots as evaluation_plots
 from memattn.evaluation import styles
-from memattn.evaluation.test_set import read_split
+from memattn.evaluation.evaluate import read_split
 from memattn.models.interface import AligningModel
 from memattn.runs.result import Result
 from memattn.runs.trained import load

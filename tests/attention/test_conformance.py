@@ -42,9 +42,9 @@ from memattn import attention
 from memattn.config import DecodingConfig
 from memattn.data.sentences import Sentences
 from memattn.data.vocabulary import BOS, EOS
-from memattn.models import reader
+from memattn.models import attentive_decoder
+from memattn.models.attentive_decoder import PrecomputedReader, Reader
 from memattn.models.ensemble import Ensemble
-from memattn.models.reader import FoldedReader, Reader
 from memattn.search.searcher import Searcher, decode
 
 
@@ -91,15 +91,15 @@ def test_teacher_forced_equals_step_wise(model):
 
 
 @pytest.mark.parametrize("queries", [1, 12])
-def test_decoder_steps_are_the_same_with_and_without_folding(model, queries, monkeypatch):
+def test_decoder_steps_are_the_same_with_and_without_precomputed_products(model, queries, monkeypatch):
     batch = padded(SOURCES, 9)
     encoded = model.encode(batch)
     tokens = np.random.default_rng(3).integers(4, V, [T, len(SOURCES), queries])
     results = []
     for pays in (False, True):
-        monkeypatch.setattr(reader, "folding_pays", lambda *_, pays=pays: pays)
+        monkeypatch.setattr(attentive_decoder, "precomputing_pays", lambda *_, pays=pays: pays)
         decoding, state = model.start(encoded, queries, model.token_table())
-        assert type(decoding.stepper._reader) is (FoldedReader if pays else Reader)
+        assert type(decoding.stepper._reader) is (PrecomputedReader if pays else Reader)
         outputs = []
         for tokens_of_step in tokens:
             logits, scores, state = model.step(tf.constant(tokens_of_step), state, decoding)
@@ -112,11 +112,11 @@ def test_decoder_steps_are_the_same_with_and_without_folding(model, queries, mon
     ("slots", "pays"),
     [(32, True), (200, True), (852, True), (854, False), (2000, False), (None, False)],
 )
-def test_folding_pays_where_it_takes_fewer_multiplications(slots, pays):
-    """With U = 256 and D = 512, M * 5U (folded) equals M * D + D * 5U (unfolded) at M = 853.3."""
+def test_precomputing_pays_where_it_takes_fewer_multiplications(slots, pays):
+    """With U = 256 and D = 512, M * 5U (precomputed) equals M * D + D * 5U at M = 853.3."""
     kernels = tf.zeros([512, 1024]), tf.zeros([512, 256])
-    assert reader.folding_pays(slots, 512, *kernels) == pays
-    assert not reader.folding_pays(0, 0, tf.zeros([0, 1024]), tf.zeros([0, 256]))
+    assert attentive_decoder.precomputing_pays(slots, 512, *kernels) == pays
+    assert not attentive_decoder.precomputing_pays(0, 0, tf.zeros([0, 1024]), tf.zeros([0, 256]))
 
 
 def test_padding_and_batch_change_no_logits(model):

@@ -13,10 +13,9 @@ from helpers.layers import FACTS, KERAS_3, B, D, S, T, array, make, random
 from helpers.mechanisms import LAYER_CASES, LAYER_NAMES, identify
 
 from memattn import attention
-from memattn.models.bridge import BackwardBridge, DenseBridge
-from memattn.models.decoder import Decoder
+from memattn.models.bridge import Bridge
+from memattn.models.decoder import Decoder, GRUDecoder
 from memattn.models.encoder import Encoder
-from memattn.models.gru_decoder import GRUDecoder
 from memattn.models.rnnsearch import RNNsearchDecoder
 
 pytestmark = pytest.mark.slow
@@ -100,8 +99,10 @@ PARTS = {
     "rnnsearch": lambda initializer: RNNsearchDecoder(
         attention=make("luong", {}, initializer=initializer), units=D, initializer=initializer
     ),
-    "dense bridge": lambda initializer: DenseBridge(layers=1, units=D, initializer=initializer),
-    "backward bridge": lambda initializer: BackwardBridge(layers=1, units=D, encoder_units=D, initializer=initializer),
+    "dense bridge": lambda initializer: Bridge("dense", layers=1, units=D, initializer=initializer),
+    "backward bridge": lambda initializer: Bridge(
+        "backward", layers=1, units=D, encoder_units=D, initializer=initializer
+    ),
 }
 
 

@@ -313,8 +313,8 @@ RUNS = {
     "no lexicon": (
         lambda run_dir: None,
         lambda config, run_dir: evaluating(run_dir, "decoding.lexicon=/nowhere/lexicon.tsv"),
-        ["decoding.lexicon: ", "/nowhere/lexicon.tsv"],
-        USAGE,
+        ["/nowhere/lexicon.tsv: No such file or directory"],
+        FAILURE,
     ),
     "a line of a lexicon without a probability": (
         lambda run_dir: (run_dir / "lexicon.tsv").write_text("1\t2\t0.5\n1\t2\n", encoding="utf-8"),
@@ -349,13 +349,13 @@ RUNS = {
     "lengths cut off": (
         lambda run_dir: cut(run_dir / METADATA),
         lambda config, run_dir: evaluating(run_dir),
-        ["run/corpus.json: ", "JSON", "damaged"],
+        ["run/corpus.json: ", "JSON"],
         FAILURE,
     ),
     "lengths of something else": (
         lambda run_dir: (run_dir / METADATA).write_text("[1]"),
         lambda config, run_dir: evaluating(run_dir),
-        ["run/corpus.json: max_source_length is missing", "damaged"],
+        ["run/corpus.json: max_source_length is missing"],
         FAILURE,
     ),
     "no validation yet": (

@@ -222,7 +222,7 @@ def bad_recordings(folder):
         "broken.flac": "broken, or no audio",
         "half.wav": "cut short: ",
         "text.wav": "broken, or no audio",
-        "empty.wav": "an empty file",
+        "empty.wav": "broken, or no audio",
         "nothing.wav": "0 ms long; the least is 25 ms",
         "click.wav": "10 ms long; the least is 25 ms",
         "hour.wav": "longer than 40 s",

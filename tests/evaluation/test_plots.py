@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from studies import plots as study_plots
 
-from memattn.evaluation import plots, writing
+from memattn.evaluation import evaluate, plots
 
 
 def scores(source, target, num_slots, seed=0):
@@ -136,7 +136,7 @@ def test_only_pictures_of_an_earlier_evaluation_are_removed(tmp_path):
     (tmp_path / "alignments").mkdir()
     for name in ("3.png", "17.png", "unrelated.png", "17.txt"):
         (tmp_path / "alignments" / name).touch()
-    writing._remove_results(str(tmp_path))
+    evaluate._remove_results(str(tmp_path))
     assert sorted(os.listdir(tmp_path / "alignments")) == ["17.txt", "unrelated.png"]
 
 

@@ -1,6 +1,5 @@
 """Active memory in training, search and commands."""
 
-import json
 import os
 import signal
 
@@ -16,7 +15,7 @@ from memattn.errors import ConfigError
 from memattn.models.neural_gpu.model import KINDS
 from memattn.runs.trained import load
 from memattn.search.scorer import Scorer
-from memattn.search.searcher import Searcher, best_alternative
+from memattn.search.searcher import Searcher, best_memory_length
 from memattn.search.translation import Hypotheses
 from memattn.serving import saved_model
 from memattn.training.step import TrainingStep
@@ -84,9 +83,9 @@ def best_score(model, encoded, length):
 
 def test_a_memory_ratio_sets_a_single_length_that_no_hypothesis_exceeds():
     model, sources = make_model("extended"), padded([SOURCE, [5, EOS], []], 5)
-    (alternative,) = model.alternatives(model.encode(sources), 1.5)
-    assert alternative.max_steps.numpy().tolist() == [6, 3, 0]
-    assert alternative.encoded.embedded.shape == (3, 8, M)
+    (length,) = model.memory_lengths(model.encode(sources), 1.5)
+    assert length.max_steps.numpy().tolist() == [6, 3, 0]
+    assert length.encoded.embedded.shape == (3, 8, M)
     hypotheses = Searcher(model, DecodingConfig(beam_size=2, memory_ratio=1.0, jit_compile=False))(sources.numpy())
     assert (hypotheses.lengths[:2].max(1) <= [4, 2]).all()
 
@@ -95,12 +94,12 @@ def test_a_memory_ratio_sets_a_single_length_that_no_hypothesis_exceeds():
 def test_an_estimate_sets_a_single_length_by_that_of_the_source(kind):
     model, sources = make_model(kind), padded([SOURCE, [5, EOS], []], 5)
     model.memory_intercept, model.memory_slope = 1.5, 1.25
-    (alternative,) = model.alternatives(model.encode(sources), "estimate")
-    assert alternative.max_steps.numpy().tolist() == [7, 4, 0]  # 1.5 + 1.25 * 4 = 6.5, 1.5 + 1.25 * 2 = 4
-    assert alternative.encoded.embedded.shape == (3, 8, M)
+    (length,) = model.memory_lengths(model.encode(sources), "estimate")
+    assert length.max_steps.numpy().tolist() == [7, 4, 0]  # 1.5 + 1.25 * 4 = 6.5, 1.5 + 1.25 * 2 = 4
+    assert length.encoded.embedded.shape == (3, 8, M)
     model.memory_intercept, model.memory_slope = -1.0, 0.5
-    (alternative,) = model.alternatives(model.encode(sources), "estimate")
-    assert alternative.max_steps.numpy().tolist() == [4, 2, 0]  # there is room for the source
+    (length,) = model.memory_lengths(model.encode(sources), "estimate")
+    assert length.max_steps.numpy().tolist() == [4, 2, 0]  # there is room for the source
 
 
 def test_a_run_estimates_the_length_of_its_memory_from_its_training_pairs(tiny_config, tmp_path):
@@ -113,11 +112,6 @@ def test_a_run_estimates_the_length_of_its_memory_from_its_training_pairs(tiny_c
     line = trained.model.memory_intercept, trained.model.memory_slope
     assert line == pytest.approx((-1.0, 2.0))  # S symbols and the end become 2 S and the end
     assert evaluate(run)["config"]["decoding"]["memory_ratio"] == "estimate"
-    metadata = tmp_path / "run" / "corpus.json"
-    stored = json.loads(metadata.read_text())
-    metadata.write_text(json.dumps({name: value for name, value in stored.items() if name != "memory_line"}))
-    with pytest.raises(ConfigError, match="decoding.memory_ratio: no estimate, .* such as 1.2, or null to search all"):
-        evaluate(run)
 
 
 def test_scores_equal_log_probabilities_under_teacher_forcing():
@@ -133,15 +127,15 @@ def test_cut_hypotheses_count_only_where_all_are_cut():
         return Hypotheses(tokens, tf.constant(lengths), tf.constant(scores))
 
     # Two hypotheses of three sources each; of the first source one is cut, of the second both, of the third none.
-    alternatives = [
+    lengths = [
         hypotheses([[2], [3], [1]], [[-2.0], [-9.0], [-1.0]]),
         hypotheses([[3], [4], [2]], [[-1.0], [-2.0], [-0.5]]),
     ]
-    kept = best_alternative(alternatives, [tf.constant([3, 3, 3]), tf.constant([3, 4, 3])])
+    kept = best_memory_length(lengths, [tf.constant([3, 3, 3]), tf.constant([3, 4, 3])])
     assert kept.scores.numpy().tolist() == [[-2.0], [-2.0], [-0.5]]
     assert kept.tokens.numpy()[:, 0, 0].tolist() == [2, 4, 2]
     without_any = hypotheses([[0], [0], [0]], [[-np.inf]] * 3)  # of length 0, as a search returns where logits are NaN
-    kept = best_alternative([without_any, alternatives[1]], [tf.constant([3, 3, 3]), tf.constant([3, 4, 3])])
+    kept = best_memory_length([without_any, lengths[1]], [tf.constant([3, 3, 3]), tf.constant([3, 4, 3])])
     assert kept.scores.numpy().tolist() == [[-1.0], [-2.0], [-0.5]]
 
 

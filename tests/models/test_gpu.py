@@ -12,7 +12,7 @@ from helpers.runs import evaluate, replicas
 from memattn import config as configs
 from memattn.config import Seq2SeqConfig
 from memattn.evaluation import styles
-from memattn.runs import building
+from memattn.runs.run import build_model
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
 from memattn.serving.translator import from_trained
@@ -59,7 +59,7 @@ def small(model):
 def assert_updates_and_decodes(config, strategy):
     """Trains a model for a step and decodes a batch; one row of the batch is padding."""
     with strategy.scope():
-        model = building.build_model(config, 9, 4)
+        model = build_model(config, 9, {"max_source_length": 4})
         step = TrainingStep(model, config.training, strategy)
     results = step([(SOURCE, SOURCE)] * config.training.accumulate, 0, 0.01).numpy()
     assert np.isfinite(results).all()
@@ -92,7 +92,7 @@ def test_every_kind_of_mechanism_updates_on_two_replicas(name, input_feeding, ji
     config = tiny_config({**changes, "model.input_feeding": input_feeding, "training.jit_compile": jit_compile})
     strategy = replicas(2)
     with strategy.scope():
-        model = building.build_model(config, 9, 4)
+        model = build_model(config, 9, {"max_source_length": 4})
         step = TrainingStep(model, config.training, strategy)
     batch = np.pad(SOURCE[:2], [(0, 2), (0, 0)])
     assert np.isfinite(step([(batch, batch)], 0, 0.01).numpy()).all()
@@ -120,7 +120,7 @@ def test_a_run_trains_evaluates_and_translates(jit_compile, write_config, tmp_pa
 def test_no_variable_of_an_update_has_a_type_that_stays_on_the_cpu_of_a_gpu_machine(precision, tiny_config):
     """TensorFlow keeps int32 variables there, where the functions that XLA compiles for a GPU cannot reach them."""
     config = tiny_config({"training.precision": precision})
-    model = building.build_model(config, 9, 4)
+    model = build_model(config, 9, {"max_source_length": 4})
     step = TrainingStep(model, config.training, tf.distribute.get_strategy())
     state = step.optimizer.variables
     variables = [*model.variables, *(state() if callable(state) else state), *step.state]

@@ -94,5 +94,5 @@ def test_a_model_from_the_config_of_another_predicts_the_same_length_of_its_memo
     model, source = make_neural_gpu(kind), padded([[4, 5, EOS], [EOS]])
     model.memory_intercept, model.memory_slope = 1.5, 1.25
     copy = type(model).from_config(json.loads(json.dumps(model.get_config())))
-    alternatives = [next(iter(each.alternatives(each.encode(source), "estimate"))) for each in (model, copy)]
-    assert alternatives[0].max_steps.numpy().tolist() == alternatives[1].max_steps.numpy().tolist() == [6, 3]
+    lengths = [next(iter(each.memory_lengths(each.encode(source), "estimate"))) for each in (model, copy)]
+    assert lengths[0].max_steps.numpy().tolist() == lengths[1].max_steps.numpy().tolist() == [6, 3]

@@ -9,16 +9,14 @@ from helpers.layers import KERAS_3, make
 from helpers.models import V, make_model, padded
 
 from memattn import attention
-from memattn.models.active_encoder import ActiveMemoryEncoder
-from memattn.models.bridge import BackwardBridge, DenseBridge, ZeroBridge
-from memattn.models.decoder import Decoder
-from memattn.models.encoder import Encoder
-from memattn.models.gru_decoder import GRUDecoder
+from memattn.models.bridge import Bridge
+from memattn.models.decoder import Decoder, GRUDecoder
+from memattn.models.embeddings import FeatureReader, TokenReader
+from memattn.models.encoder import ActiveMemoryEncoder, Encoder
 from memattn.models.lstm import LSTM
 from memattn.models.neural_gpu.cells import CELLS
 from memattn.models.neural_gpu.model import KINDS, NeuralGPUConfig
 from memattn.models.rnnsearch import RNNsearchDecoder
-from memattn.models.sources import FeatureReader, TokenReader
 
 U = 4
 INPUTS = np.random.default_rng(1).normal(size=[2, 6, U]).astype(np.float32)
@@ -48,9 +46,9 @@ PARTS = {  # maker of a layer, its inputs, and a function that calls it, if they
     "encoder": (lambda: Encoder(layers=2, units=U, dropout=0.25, reduce=(2,), initializer="he_normal"), ENCODED),
     "encoder of GRUs": (lambda: Encoder(layers=1, units=U, cell="gru"), ENCODED),
     "active encoder": (lambda: ActiveMemoryEncoder(layers=1, units=U), ENCODED),
-    "zero bridge": (lambda: ZeroBridge(layers=2, units=3, parts=1), [FINAL]),
-    "dense bridge": (lambda: DenseBridge(layers=2, units=3, parts=1), [FINAL]),
-    "backward bridge": (lambda: BackwardBridge(layers=1, units=3, encoder_units=U), [FINAL]),
+    "zero bridge": (lambda: Bridge("zero", layers=2, units=3, parts=1), [FINAL]),
+    "dense bridge": (lambda: Bridge("dense", layers=2, units=3, parts=1), [FINAL]),
+    "backward bridge": (lambda: Bridge("backward", layers=1, units=3, encoder_units=U), [FINAL]),
     "decoder": (lambda: _decoder(Decoder, layers=2), DECODED, _decode),
     "decoder without input feeding": (
         lambda: _decoder(Decoder, layers=1, input_feeding=False, mix=False),

@@ -7,8 +7,8 @@ from helpers.models import make_model
 
 from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.vocabulary import EOS, PAD
+from memattn.models.embeddings import FeatureReader
 from memattn.models.encoder import Encoder, num_states
-from memattn.models.sources import FeatureReader
 from memattn.search.scorer import Scorer
 from memattn.search.searcher import Searcher
 from memattn.training.step import TrainingStep

@@ -262,8 +262,6 @@ def test_a_report_without_examples_needs_no_checkpoint(command, folder, tmp_path
         ([], "give run folders: memattn-report RUN..."),
         (["nowhere"], "nowhere: no such folder"),
         (["data"], "data: not a run folder"),
-        (["memory", "./memory"], "./memory: given twice"),
-        (["memory", "--output=data"], "--output: data is a folder"),
         (["memory", "--split=tset"], "has no split tset to evaluate on; it has train, valid"),
         (["memory", "--set=data.folder=nowhere"], "data.folder: nowhere is not a folder"),
     ],

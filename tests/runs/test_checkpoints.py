@@ -15,7 +15,7 @@ from helpers.runs import NO_STRATEGY, evaluate
 
 from memattn.errors import RunError
 from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation.test_set import read_split
+from memattn.evaluation.evaluate import read_split
 from memattn.runs import checkpoints
 from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.run import Run

@@ -16,9 +16,9 @@ from memattn.data.sentences import Corpus, Sentences
 from memattn.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from memattn.errors import DataError
 from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation.test_set import read_split
+from memattn.evaluation.evaluate import read_split
 from memattn.models.ensemble import Ensemble
-from memattn.runs import building
+from memattn.runs.run import build_model
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher, decode, warm_up
 from memattn.search.translation import Hypotheses
@@ -101,7 +101,7 @@ def models(number, **options):
     tree = configs.apply_changes(
         TINY, {"data.folder": "none", "model.dropout": 0.0, "model.init_scale": 1.0, **options}
     )
-    return [building.build_model(configs.from_dict(tree), V, 7) for _ in range(number)]
+    return [build_model(configs.from_dict(tree), V, {"max_source_length": 7}) for _ in range(number)]
 
 
 def search(model, source, lexicon=None, **options):

@@ -24,9 +24,9 @@ from memattn.data.tokenizer import SubwordTokenizer
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError, DataError
 from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation import metrics, writing
+from memattn.evaluation import metrics
+from memattn.evaluation.evaluate import read_files, write
 from memattn.evaluation.metrics import Comparison
-from memattn.evaluation.test_set import read_files
 from memattn.models.ensemble import Ensemble
 from memattn.runs.run import Run
 from memattn.runs.trained import load
@@ -50,7 +50,7 @@ def test_raw_files_have_the_scores_of_the_prepared_split(runs, trained, tmp_path
     files = [str(runs[1] / f"test.{side}") for side in ("en", "de")]
     test_set = read_files(trained, *files)
     evaluated = evaluation.evaluate(trained, test_set, repeats=1)
-    writing.write(evaluated, trained, str(tmp_path / "files"), num_plots=0)
+    write(evaluated, trained, str(tmp_path / "files"), num_plots=0)
     raw = evaluated.result.to_json()
     for name in ("bleu", "sacrebleu", "exact_match"):
         assert raw[name] == prepared[name]
@@ -93,7 +93,7 @@ def test_odd_white_space_breaks_neither_lines_nor_columns(trained, tmp_path, mon
     monkeypatch.setattr(evaluation, "decode", lambda *_: (translations, 1.0))
     test_set = read_files(trained, str(tmp_path / "source"), str(tmp_path / "target"))
     evaluated = evaluation.evaluate(trained, test_set, repeats=1)
-    writing.write(evaluated, trained, str(tmp_path), num_plots=0)
+    write(evaluated, trained, str(tmp_path), num_plots=0)
     texts = {path.stem: path.read_bytes().decode() for path in tmp_path.glob("*.t[xs][tv]")}
     assert texts.keys() >= {"hypotheses", "references", "hypotheses.detokenized", "references.detokenized", "n_best"}
     for name, text in texts.items():

@@ -22,7 +22,7 @@ from helpers.runs import latest, replicas, weights
 from memattn import config as run_configs
 from memattn import train as command
 from memattn.errors import ConfigError, LostWorkerError
-from memattn.runs import building
+from memattn.runs.run import build_model
 from memattn.training import distribution
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
@@ -148,7 +148,7 @@ def test_the_losses_do_not_depend_on_the_numbers_of_devices_and_workers(name, wr
 def test_a_step_sums_each_gradient_once_over_the_replicas(tiny_config):
     strategy, config = replicas(2), tiny_config()
     with strategy.scope():
-        model = building.build_model(config, 10, 5)
+        model = build_model(config, 10, {"max_source_length": 5})
         update = TrainingStep(model, config.training, strategy)
     shared, tokens = update._divided(np.ones([4, 3], np.int32)), tf.constant(12.0)
     batch = shared, shared, tf.constant([1, 2]), tokens, None  # no teacher

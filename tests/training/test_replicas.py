@@ -10,7 +10,7 @@ from helpers.training_steps import BATCH, three_steps
 
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
-from memattn.runs import building
+from memattn.runs.run import build_model
 from memattn.runs.trained import load
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
@@ -44,7 +44,8 @@ def test_a_run_on_two_replicas_equals_a_run_on_one_device(tiny_config, tmp_path)
     ids = padded([[4, 5, 6, EOS], [7, EOS]])
     logits = [load([str(tmp_path / name)], [], None).model(ids, ids) for name in runs]  # as evaluation loads them
     np.testing.assert_allclose(*logits, rtol=1e-2, atol=1e-3)
-    assert np.abs(logits[1] - building.build_model(config, 8, 6)(ids, ids)).max() > 0.01  # they have learned
+    initial = build_model(config, 8, {"max_source_length": 6})
+    assert np.abs(logits[1] - initial(ids, ids)).max() > 0.01  # they have learned
 
 
 @pytest.mark.parametrize(("devices", "padding"), [(2, 0), (1, 4)])

@@ -21,9 +21,8 @@ from memattn import xla
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS, PAD
 from memattn.errors import ConfigError, RunError
-from memattn.runs import building
 from memattn.runs.checkpoints import Checkpoint
-from memattn.runs.run import BEST, HYPOTHESES, METADATA, VALIDATIONS, Run
+from memattn.runs.run import BEST, HYPOTHESES, METADATA, VALIDATIONS, Run, build_model
 from memattn.search.searcher import Searcher
 from memattn.training.reporting import Events
 from memattn.training.step import TrainingStep, UpdateResult
@@ -92,7 +91,7 @@ def test_auto_chooses_xla_by_the_precision_in_which_the_model_computes(precision
     auto = {"training.jit_compile": "auto", "decoding.jit_compile": "auto"}
     config = tiny_config({**auto, "training.precision": precision})
     assert config.decoding.precision is None
-    model = building.build_model(config, 9, 5)
+    model = build_model(config, 9, {"max_source_length": 5})
     expected = precision == "float32" and xla.jit_compile("auto")
     assert Searcher(model, config.decoding).jit_compile is expected
     assert TrainingStep(model, config.training, NO_STRATEGY).jit_compile is expected

@@ -16,9 +16,8 @@ from studies.mechanisms import MEMORY_VARIANT
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
 from memattn.errors import ConfigError, RunError
-from memattn.runs import building
 from memattn.runs.checkpoints import Checkpoint
-from memattn.runs.run import CHECKPOINTS
+from memattn.runs.run import CHECKPOINTS, build_model
 from memattn.runs.trained import load
 from memattn.training.optimizers import learning_rate
 from memattn.training.step import TrainingStep, UpdateResult
@@ -161,7 +160,9 @@ def test_logits_in_mixed_precision_are_close_to_those_in_float32(tiny_config):
     for precision in ("float32", "mixed_bfloat16", "mixed_float16"):
         changes = {"training.precision": precision, "model.init_scale": 1.0}
         tf.keras.utils.set_random_seed(1)
-        model = building.build_model(tiny_config({**changes, "model.attention.position_encoding": True}), 12, 8)
+        model = build_model(
+            tiny_config({**changes, "model.attention.position_encoding": True}), 12, {"max_source_length": 8}
+        )
         logits[precision] = tf.cast(model(batch, batch), tf.float32).numpy()
     assert np.isfinite(logits["mixed_float16"]).all()
     scale = logits["float32"].std()

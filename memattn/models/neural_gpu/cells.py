@@ -1,13 +1,15 @@
-"""Cells of active memory (Kaiser & Bengio, 2016): convolutions change all positions of a memory at once."""
+"""Active memory (Kaiser & Bengio, 2016): cells, whose convolutions change all positions of a memory, and its steps."""
+
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from memattn.attention.configured import ConfiguredLayer
 from memattn.attention.ops import GENERATOR, cast
-from memattn.models.dropout import dropout
+from memattn.models.dropout import dropout, fold_in, split_seed
 
 _SATURATED = 0.9  # size of an input of a hard nonlinearity from which on `_pulled` pulls back
-_PULL = 0.01  # strength of the pull, as a share of the mean gradient of a memory
+_PULL = 0.01  # strength of the pull, as a fraction of the mean gradient of a memory
 _SHORT = 8  # length of a memory up to which a CGRU's dropout has its full rate
 
 
@@ -153,6 +155,44 @@ class ResidualCell(Cell):
 CELLS = {"cgru": ConvolutionalGRU, "residual": ResidualCell, "dngpu": DiagonalGRU}
 
 
+def run_steps(cells: Sequence[Cell], memory: tf.Tensor, lengths: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
+    """Returns a memory [B, N, w, m] after n steps, where each source has its own n in `lengths` [B].
+
+    `seed` [2] turns dropout on.
+    """
+    steps, maximum = tf.reduce_max(lengths), memory.shape[1]
+
+    def step(time, memory):
+        return time + 1, next_memory(cells, time, memory, lengths, seed)
+
+    return tf.while_loop(lambda time, _: time < steps, step, (0, memory), maximum_iterations=maximum)[1]
+
+
+def next_memory(
+    cells: Sequence[Cell],
+    time: int | tf.Tensor,
+    memory: tf.Tensor,
+    lengths: tf.Tensor,
+    seed: tf.Tensor | None = None,
+) -> tf.Tensor:
+    """Returns the memory [B, N, w, m] after step `time`, counted from 0; a source with fewer steps keeps its memory."""
+    changed = run_cells(cells, memory, lengths, None, fold_in(seed, time))
+    return tf.where((time < lengths)[:, None, None, None], changed, memory)
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    memory: tf.Tensor,
+    lengths: tf.Tensor,
+    tapes: Sequence[tf.Tensor] | None,
+    seed: tf.Tensor | None,
+) -> tf.Tensor:
+    """Returns the memory after each of the cells in turn; `tapes` holds W * p for each cell, or is None."""
+    for i, (cell, cell_seed) in enumerate(zip(cells, split_seed(seed, len(cells)), strict=True)):
+        memory = cell(memory, lengths, None if tapes is None else tapes[i], cell_seed)
+    return memory
+
+
 def convolution(memory: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
     """Returns U * s [R, n, w, m'] for s [R, n, w, m], with zeros around it, and U [3, k, m, m']."""
     return tf.nn.conv2d(memory, cast(kernel, memory.dtype), 1, "SAME")
@@ -184,9 +224,9 @@ def hard_tanh(inputs: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
 def _pulled(inputs, lengths):
     """Returns the inputs [R, n, ...], with a gradient that also pulls them back where their size exceeds 0.9.
 
-    The pull replaces the authors' saturation cost. It is a share of the mean gradient, so that it fades with the loss,
-    as the weight of their cost does. Each memory has its own mean, over its `lengths` [R] positions: so neither padding
-    nor the memories beside it, which may be on another device, change its gradient.
+    The pull replaces the authors' saturation cost. It is a fraction of the mean gradient, so that it fades with the
+    loss, as the weight of their cost does. Each memory has its own mean, over its `lengths` [R] positions: so neither
+    padding nor the memories beside it, which may be on another device, change its gradient.
     """
 
     def gradient(upstream):

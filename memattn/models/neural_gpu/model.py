@@ -13,10 +13,9 @@ from memattn.attention.step_loop import run_loop
 from memattn.data.lexicon import Selection
 from memattn.data.vocabulary import PAD
 from memattn.models.dropout import fold_in
-from memattn.models.interface import Alternative, MemoryRatio
-from memattn.models.neural_gpu.cells import CELLS
-from memattn.models.neural_gpu.steps import next_memory, run_cells, run_steps
-from memattn.models.tokens import OutputWeights, output_weights, shift_right
+from memattn.models.embeddings import OutputWeights, output_weights, shift_right
+from memattn.models.interface import MemoryLength, MemoryRatio
+from memattn.models.neural_gpu.cells import CELLS, next_memory, run_cells, run_steps
 from memattn.options import OneOf, Options, PositiveInt, Rate, split
 
 _DECODER_SEEDS, _SOURCE_SEED = 2**16, 2**17  # numbers for `fold_in`, above those of the encoder's steps
@@ -145,7 +144,7 @@ class NeuralGPU(tf.keras.Model):
         """Returns a mask [B, S] of the tokens, false for padding."""
         return tf.not_equal(source, PAD)
 
-    def alternatives(self, encoded: Encoded, ratio: MemoryRatio) -> Iterator[Alternative]:
+    def memory_lengths(self, encoded: Encoded, ratio: MemoryRatio) -> Iterator[MemoryLength]:
         """Yields the sources for memories of each length that a search tries.
 
         Without a ratio, these are all lengths from n to 2n, for a source of n tokens. With a ratio, there is a single
@@ -153,10 +152,10 @@ class NeuralGPU(tf.keras.Model):
         ceil(memory_intercept + memory_slope * n), at least n. A memory of m positions has room for m outputs, with the
         end of sentence.
 
-        Raises ValueError for "estimate" if the line is not known.
+        Raises ValueError for "estimate" if the regression is not known.
         """
         for resized in self._resized_memories(encoded, ratio):
-            yield Alternative(resized, resized.lengths)
+            yield MemoryLength(resized, resized.lengths)
 
     def _resized_memories(self, encoded: Encoded, ratio: MemoryRatio) -> Iterator[Encoded]:
         longest = encoded.embedded.shape[1]
@@ -193,7 +192,7 @@ class NeuralGPU(tf.keras.Model):
         return decoding, self._first_state(decoding, num_queries)
 
     def step(self, tokens: tf.Tensor, state: dict, decoding: Decoding) -> tuple[tf.Tensor, tf.Tensor, dict]:
-        """Returns logits [B, Q, V or N] after `tokens` [B, Q], no scores [B, Q, 0], and the next state."""
+        """Returns logits [B, Q, V or N] after `tokens` [B, Q], no attention weights [B, Q, 0], and the next state."""
         features, state = self._features(self._embedded(tokens, decoding), state, decoding, None)
         return decoding.output.logits(features), features[:, :, :0], state
 
@@ -208,7 +207,7 @@ class NeuralGPU(tf.keras.Model):
     def teacher_forced_logits(self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns logits [B, T, V] under teacher forcing, as `call` does, for what `encode` returned."""
         target_lengths = _count(tf.not_equal(target, PAD))
-        sizes = [side.shape[1] or tf.shape(side)[1] for side in (encoded.embedded, target)]
+        sizes = [tensor.shape[1] or tf.shape(tensor)[1] for tensor in (encoded.embedded, target)]
         largest = max(sizes) if all(isinstance(size, int) for size in sizes) else tf.maximum(*sizes)
         encoded = _resized(encoded, tf.maximum(encoded.lengths, target_lengths), largest)
         decoding = Decoding(self.run(encoded, seed), encoded.lengths, self.token_table(), self._output())
@@ -245,8 +244,8 @@ class NeuralGPU(tf.keras.Model):
         """Returns the input of the output layer [B, Q, F] after outputs `embedded` [B, Q, m], and the next state."""
         del embedded, seed
         column = decoding.memory[:, :, 0]
-        place = tf.minimum(state["position"], tf.shape(column)[1] - 1)
-        return tf.gather(column, place, batch_dims=1), {"position": state["position"] + 1}
+        position = tf.minimum(state["position"], tf.shape(column)[1] - 1)
+        return tf.gather(column, position, batch_dims=1), {"position": state["position"] + 1}
 
     def _teacher_forced(self, decoding, target, seed):
         """Returns the inputs of the output layer [B, T, F] for a target [B, T]."""
@@ -310,8 +309,8 @@ class ExtendedNeuralGPU(NeuralGPU):
         flat_memory, *flat_tapes = map(_merge_queries, [memory, *tapes])
         changed = run_cells(self.decoder, flat_memory, tf.repeat(decoding.lengths, queries), flat_tapes, seed)
         memory = tf.ensure_shape(tf.reshape(changed, tf.shape(memory)), memory.shape)
-        place = tf.minimum(position, tf.shape(memory)[2] - 1)[:, :, None]
-        features = tf.gather(memory[:, :, :, 0], place, batch_dims=2)[:, :, 0]
+        row = tf.minimum(position, tf.shape(memory)[2] - 1)[:, :, None]
+        features = tf.gather(memory[:, :, :, 0], row, batch_dims=2)[:, :, 0]
         return features, {"position": position + 1, "memory": memory, "tapes": tapes}
 
     def _tape_change(self, outputs, position, cell, tape):
@@ -320,8 +319,8 @@ class ExtendedNeuralGPU(NeuralGPU):
         middle, size = cell.columns // 2, tf.shape(tape)[2]
         columns = kernel[:, middle::-1] if middle else kernel  # for the first and the second column of W * p
         values = tf.einsum("bqm,ukmo->bquko", outputs, columns)
-        places = position[:, :, None] + tf.constant([1, 0, -1])  # see the output at offset -1, 0, 1
-        added = tf.einsum("bqun,bquko->bqnko", tf.one_hot(places, size, dtype=outputs.dtype), values)
+        changed = position[:, :, None] + tf.constant([1, 0, -1])  # see the output at offset -1, 0, 1
+        added = tf.einsum("bqun,bquko->bqnko", tf.one_hot(changed, size, dtype=outputs.dtype), values)
         return tf.pad(added, [[0, 0], [0, 0], [0, 0], [0, self.width - columns.shape[1]], [0, 0]])
 
     def _teacher_forced(self, decoding, target, seed):

@@ -15,7 +15,7 @@ from memattn.data.tasks import MARK
 from memattn.data.vocabulary import PAD, Vocabulary
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import formatting, styles
-from memattn.evaluation.test_set import TestSet, read_split
+from memattn.evaluation.evaluate import TestSet, read_split
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs.trained import Trained, load
 from memattn.sweeps.results import SweepRun

@@ -11,8 +11,7 @@ from memattn import config as configs
 from memattn.config import Seq2SeqConfig
 from memattn.data.vocabulary import split_words
 from memattn.models.seq2seq import Seq2Seq
-from memattn.runs import building
-from memattn.runs.run import Run
+from memattn.runs.run import Run, build_model
 from memattn.sweeps.results import SweepRun
 from studies.britz2017 import printed
 from studies.britz2017.tables import PRINTED_LENGTHS, place_in_table_1
@@ -66,7 +65,7 @@ def first_contexts(output: Output) -> None:
         attention = {"name": MEMORY_VARIANT, "num_slots": 32, "encoder_scoring": encoder, "decoder_scoring": decoder}
         config = configs.load(path, [f"model.attention={attention | options}"])
         tf.keras.utils.set_random_seed(config.training.seed)
-        model = cast(Seq2Seq, building.build_model(config, vocabulary_size, length))
+        model = cast(Seq2Seq, build_model(config, vocabulary_size, {"max_source_length": length}))
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(target, model(source, target)))
         mechanism = model.decoder.attention

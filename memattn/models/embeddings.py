@@ -1,13 +1,17 @@
-"""Source readers: layers that turn a padded batch of sources into the encoder's inputs and their mask."""
+"""Both ends of a model: what turns sources and previous outputs into its inputs, and its features into logits."""
+
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from memattn.attention.configured import ConfiguredLayer
-from memattn.data.vocabulary import PAD
+from memattn.attention.ops import cast, sum_dtype
+from memattn.data.lexicon import Selection
+from memattn.data.vocabulary import BOS, PAD
 from memattn.models.dropout import split_seed
 
-_LARGEST_TIME_MASK = 0.2  # share of a source that a mask of time may cover
-_LARGEST_BAND = 1 / 3  # share of the values of a vector that a mask of frequency may cover
+_LARGEST_TIME_MASK = 0.2  # fraction of a source that a mask of time may cover
+_LARGEST_BAND = 1 / 3  # fraction of the values of a vector that a mask of frequency may cover
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -64,14 +68,51 @@ class FeatureReader(ConfiguredLayer):
         return tf.pad(source, [[0, 0], [0, positions], [0, 0]], constant_values=float("nan"))
 
 
-def _covered(size: int | tf.Tensor, lengths: tf.Tensor, share: float, number: int, seed: tf.Tensor) -> tf.Tensor:
-    """Returns which of `size` places [B, size] are covered by `number` random stretches of up to `share` of a length.
+def _covered(size: int | tf.Tensor, lengths: tf.Tensor, fraction: float, number: int, seed: tf.Tensor) -> tf.Tensor:
+    """Returns which of `size` positions [B, size] are covered by `number` random stretches.
 
-    `lengths` [B] are floats. A stretch may be empty, and lies within the first `lengths` places.
+    A stretch is up to `fraction` of a length long, and may be empty. It lies within the first `lengths` [B] positions,
+    which are floats.
     """
-    width_share, start_share = tf.unstack(tf.random.stateless_uniform([2, number, tf.shape(lengths)[0]], seed))
-    widths = tf.floor(width_share * (tf.floor(share * lengths) + 1))
-    starts = tf.floor(start_share * (lengths - widths + 1))
-    places = tf.range(tf.cast(size, tf.float32))
-    inside = (places >= starts[:, :, None]) & (places < (starts + widths)[:, :, None])
+    for_width, for_start = tf.unstack(tf.random.stateless_uniform([2, number, tf.shape(lengths)[0]], seed))
+    widths = tf.floor(for_width * (tf.floor(fraction * lengths) + 1))
+    starts = tf.floor(for_start * (lengths - widths + 1))
+    positions = tf.range(tf.cast(size, tf.float32))
+    inside = (positions >= starts[:, :, None]) & (positions < (starts + widths)[:, :, None])
     return tf.reduce_any(inside, 0)
+
+
+def shift_right(target: tf.Tensor) -> tf.Tensor:
+    """Returns what a decoder reads of targets [B, T] under teacher forcing: BOS, then all tokens but the last."""
+    return tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=BOS)
+
+
+class OutputWeights(NamedTuple):
+    """Weights of an output layer, for all V tokens or for N selected ones.
+
+    Attributes:
+      kernel: [F, V or N].
+      bias: [V or N], in float32 for half precision, so that its gradient is summed in float32.
+      allowed: bool [B, N], which of the selected tokens each source allows; None for all V tokens.
+    """
+
+    kernel: tf.Tensor
+    bias: tf.Tensor
+    allowed: tf.Tensor | None = None
+
+    def logits(self, features: tf.Tensor) -> tf.Tensor:
+        """Returns logits [B, Q, V or N] of features [B, Q, F]; minus infinity for tokens that a source forbids."""
+        products = tf.tensordot(features, self.kernel, 1)
+        logits = tf.cast(tf.cast(products, self.bias.dtype) + self.bias, products.dtype)
+        return logits if self.allowed is None else tf.where(self.allowed[:, None], logits, -float("inf"))
+
+
+def output_weights(
+    kernel: tf.Tensor | tf.Variable, bias: tf.Tensor | tf.Variable, dtype: str, selected: Selection | None
+) -> OutputWeights:
+    """Returns the weights of an output layer that computes in `dtype`, for all tokens or for the selected ones."""
+    weights = OutputWeights(cast(kernel, dtype), cast(bias, sum_dtype(dtype)))
+    if selected is None:
+        return weights
+    ids, allowed = selected
+    return OutputWeights(tf.gather(weights.kernel, ids, axis=1), tf.gather(weights.bias, ids), allowed)
