@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 
 from memattn.data.vocabulary import PAD
-from memattn.models.reader import folding_pays
+from memattn.models.attentive_decoder import precomputing_pays
 from memattn.models.seq2seq import Seq2Seq
 from memattn.onnx_export.attention import MECHANISMS, Mechanism, Source
 from memattn.onnx_export.graph import Graph, Tensor, array, dense, gru_cell, ints, lstm_cell, run_rnn
@@ -185,7 +185,7 @@ def _context_kernels(model: Seq2Seq) -> tuple[np.ndarray | None, np.ndarray | No
 
 
 def _folds(model: Seq2Seq) -> bool:
-    """Returns whether the memory's values are multiplied by the matrices once per source (see `FoldedReader`)."""
+    """Returns whether the memory's values are multiplied by the matrices once per source (see `make_reader`)."""
     feed, mix = _context_kernels(model)
     num_values = model.attention.num_slots or model.max_source_length
-    return mix is not None and folding_pays(num_values, len(mix), feed, mix)
+    return mix is not None and precomputing_pays(num_values, len(mix), feed, mix)
