@@ -22,7 +22,7 @@ def _main() -> int:
 
 
 def main() -> None:
-    flags.DEFINE_string("model", None, "Folder that `memattn-export --format onnx` wrote.", required=True)
+    flags.DEFINE_string("model", None, "Folder that memattn-export wrote, in a format of ONNX.", required=True)
     flags.DEFINE_integer("beam_size", None, "Hypotheses of a source (default: as exported).", lower_bound=1)
     flags.DEFINE_float("length_penalty", None, "Length penalty (default: as exported).", lower_bound=0)
     flags.DEFINE_integer("batch_size", None, "Lines translated at once (default: as exported).", lower_bound=1)
