@@ -19,7 +19,7 @@ from studies.output import Output
 from studies.runs import count, groups, model_words, num_slots, scores, summary, text_name
 
 _BASELINE = "Bahdanau"
-_TIMED = {32: 500, 1: 50}  # sources that are searched at once: greatest number of test sources that are decoded
+_TIMED = {32: 96, 1: 16}  # sources that are searched at once: greatest number of test sources that are decoded
 _REPEATS = 3
 _BIBLE = "bible"  # corpora of this name differ in the length of their examples alone
 _NUM_SLOTS = 32  # of the memories that are drawn against the length
