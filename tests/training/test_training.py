@@ -288,17 +288,17 @@ def test_a_run_whose_data_changed_or_lost_its_metadata_is_refused(tiny_config, t
     assert train(config, str(run_dir), NO_STRATEGY) == 0
     targets = path.read_text("utf-8").splitlines(keepends=True)
 
-    def assert_refused(problem):
+    def assert_refused(error, problem):
         before = contents(run_dir)
-        with pytest.raises(ConfigError, match=f"corpus.json: .*{problem}"):
+        with pytest.raises(error, match=problem):
             train(config, str(run_dir), NO_STRATEGY)
         assert contents(run_dir) == before
 
     path.write_text("".join(reversed(targets)), "utf-8")  # all counts stay the same
-    assert_refused("changed")
+    assert_refused(ConfigError, "corpus.json: .*changed")
     path.write_text("".join(targets), "utf-8")
     (run_dir / METADATA).unlink()
-    assert_refused("missing")
+    assert_refused(FileNotFoundError, "corpus.json")
 
 
 @pytest.mark.long
