@@ -202,7 +202,7 @@ def test_a_terminal_shows_how_many_runs_are_done_in_its_last_line(load, tmp_path
         sweep.run_sweep(load(GRID[:2]), str(tmp_path / "sweep"), **{**OPTIONS, "jobs": 1})
     assert output.screen[:4] == ["2 runs, 0 done before, 2 to do", "[0] num_slots=1", "[1] num_slots=2", ""]
     assert not any("runs done" in line for line in output.screen)
-    assert re.search("\rtraining: 1 of 2 runs done, 1 running(  about 0:00 left)?\r", output.written)
+    assert re.search(r"\rtraining: 1 of 2 runs done, 1 running(  about \d:\d\d left)?\r", output.written)
     assert "\revaluation: 2 of 2 runs done\r" in output.written
 
 
