@@ -303,40 +303,16 @@ RUNS = {
         ["--set model.units: ", "trained"],
         USAGE,
     ),
-    "no beam": (
-        lambda run_dir: None,
-        lambda config, run_dir: evaluating(run_dir, "decoding.beam_size=0"),
-        ["--set decoding.beam_size=0: decoding.beam_size: ", "not 0"],
-        USAGE,
-    ),
     "no lexicon": (
         lambda run_dir: None,
         lambda config, run_dir: evaluating(run_dir, "decoding.lexicon=/nowhere/lexicon.tsv"),
         ["/nowhere/lexicon.tsv: No such file or directory"],
         FAILURE,
     ),
-    "a line of a lexicon without a probability": (
-        lambda run_dir: (run_dir / "lexicon.tsv").write_text("1\t2\t0.5\n1\t2\n", encoding="utf-8"),
-        lambda config, run_dir: evaluating(run_dir, f"decoding.lexicon={run_dir}/lexicon.tsv"),
-        ["lexicon.tsv:2: ", "probability"],
-        FAILURE,
-    ),
-    "a lexicon of another vocabulary": (
-        lambda run_dir: (run_dir / "lexicon.tsv").write_text("cat\tKatze\t0.5\n", encoding="utf-8"),
-        lambda config, run_dir: evaluating(run_dir, f"decoding.lexicon={run_dir}/lexicon.tsv"),
-        ["lexicon.tsv: ", "vocabulary"],
-        FAILURE,
-    ),
     "no such split": (
         lambda run_dir: None,
         lambda config, run_dir: evaluating(run_dir, split="test"),
         ["data: ", "test", "train, valid"],
-        USAGE,
-    ),
-    "no such data": (
-        lambda run_dir: None,
-        lambda config, run_dir: evaluating(run_dir, "data.folder=/nowhere"),
-        ["data.folder: /nowhere ", "--set data.folder="],
         USAGE,
     ),
     "no vocabulary": (
@@ -349,12 +325,6 @@ RUNS = {
         lambda run_dir: cut(run_dir / METADATA),
         lambda config, run_dir: evaluating(run_dir),
         ["run/corpus.json: ", "JSON"],
-        FAILURE,
-    ),
-    "lengths of something else": (
-        lambda run_dir: (run_dir / METADATA).write_text("[1]"),
-        lambda config, run_dir: evaluating(run_dir),
-        ["run/corpus.json: max_source_length is missing"],
         FAILURE,
     ),
     "no validation yet": (

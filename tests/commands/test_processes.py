@@ -75,7 +75,7 @@ def test_a_lock_stays_exclusive_where_its_file_is_removed_while_a_process_waits_
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK])
 def test_work_continues_on_disks_without_locks(tmp_path, monkeypatch, number):
     def flock(*_):
         raise OSError(number, os.strerror(number))

@@ -10,7 +10,7 @@ import bible
 import pytest
 from helpers import debian as fake_debian
 from helpers.files import lines_of
-from helpers.repository import ROOT, assert_single_error
+from helpers.repository import ROOT
 
 from memattn.data import corpus
 
@@ -92,11 +92,6 @@ def test_one_command_downloads_and_prepares_joined_verses(archive, tmp_path):
     assert log == "apt-get update\napt-get download sword-text-kjv sword-text-sparv\n"
     again = run(tmp_path, environment, "--verses", "4")
     assert (again.stdout, (archive / "log").read_text()) == (result.stdout, log)
-
-
-def test_without_apt_one_line_says_what_to_do(tmp_path):
-    result = run(tmp_path, {"PATH": str(tmp_path)})
-    assert_single_error(result, "apt-get is missing", "put sword-text-kjv_*.deb and sword-text-sparv_*.deb into data/")
 
 
 def test_the_text_of_an_entry_is_without_markup_and_notes():

@@ -5,16 +5,13 @@ import hashlib
 import io
 import json
 import sys
-from types import SimpleNamespace
 
 import mini_librispeech
 import numpy as np
 import pytest
-from absl import flags
 from helpers.archives import tar_gz
 from helpers.files import contents
 
-from memattn import prepare as command
 from memattn.data import corpus, features
 from memattn.data import tokenizer as tokenizers
 from memattn.data.preparation import audio, speech
@@ -289,20 +286,6 @@ def test_another_corpus_lends_its_vocabulary_and_statistics(tmp_path):
         assert (tmp_path / "other" / name).read_bytes() == (tmp_path / "corpus" / name).read_bytes()
     with pytest.raises(ConfigError, match="--vocabulary_of .*: not a corpus that memattn-prepare speech wrote"):
         prepare(tmp_path / "third", {"test": other}, shared=str(tmp_path))
-
-
-def test_flags_that_another_corpus_decides_are_refused(monkeypatch):
-    values = flags.FlagValues()
-    for name in ("train", "valid", "test", "language", "bpe_units", "vocabulary_of"):
-        flags.DEFINE_string(name, "en" if name == "language" else None, "", flag_values=values)
-    monkeypatch.setattr(command, "flags", SimpleNamespace(FLAGS=values))
-    values(["memattn-prepare", "--test=new.tsv", "--vocabulary_of=corpus", "--language=en", "--bpe_units=5"])
-    with pytest.raises(ConfigError, match="^--bpe_units, --language: without effect, because --vocabulary_of gives"):
-        command._check_recordings()
-    values.unparse_flags()
-    values(["memattn-prepare", "--train=a.tsv", "--valid=b.tsv", "--language=de/x y", "--vocabulary_of="])
-    with pytest.raises(ConfigError, match="^--language: 'de/x y' is not the code of a language, such as de"):
-        command._check_recordings()
 
 
 def test_soundfile_without_its_library_is_an_error_that_names_the_extra(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers.files import contents
 from helpers.repository import ROOT
 
 from memattn import config as configs
@@ -23,10 +24,6 @@ SHA256 = {
     "train.source": "54feeed212aa634a0d0deab0b13d0e77d04402b194a59008f92293f6b829dea3",
     "valid.source": "124f5f48dcc6bb3a773a1fc6b6120cc93414818e0d1f1e5774b88fef7a76f6eb",
 }
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 @pytest.fixture

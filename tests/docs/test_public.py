@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from helpers.pages import run_block
 from helpers.repository import COMMANDS, ROOT
-from helpers.runs import evaluate
+from helpers.runs import NO_STRATEGY, evaluate
 
 import memattn
 from memattn import attention
@@ -55,7 +55,7 @@ def test_every_public_name_can_be_used_and_unknown_names_raise():
 def test_a_run_is_loaded_as_the_page_shows_and_the_process_stays_unchanged(tiny_config, tmp_path, monkeypatch):
     run_dir = str(tmp_path / "runs" / "small")
     changes = {"training.precision": "mixed_bfloat16", "training.seed": 5, "training.max_steps": 1}
-    assert train(tiny_config(changes), run_dir, tf.distribute.get_strategy()) == 0
+    assert train(tiny_config(changes), run_dir, NO_STRATEGY) == 0
     before = np.random.get_state()[1].tolist(), matplotlib.get_backend()  # noqa: NPY002
     options = tf.config.optimizer.get_experimental_options()
     with pytest.warns(UserWarning, match="tokens are not in the vocabulary"):  # the run knows few symbols

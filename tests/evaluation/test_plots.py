@@ -45,7 +45,7 @@ def figure(monkeypatch):
 
 @pytest.mark.parametrize(
     ("num_slots", "source", "target"),
-    [(0, 1, 1), (0, 101, 90), (1, 1, 1), (1, 5, 3), (4, 2, 101), (4, 101, 2), (32, 1, 1), (32, 41, 30)],
+    [(0, 101, 90), (1, 1, 1), (4, 2, 101), (32, 41, 30)],
 )
 def test_alignments_of_any_size_can_be_drawn(tmp_path, num_slots, source, target):
     path = tmp_path / "alignments.png"
@@ -116,7 +116,7 @@ def test_learning_curves_show_mean_and_range_over_seeds(tmp_path, figure):
     assert 60.5 < high <= 102
 
 
-@pytest.mark.parametrize(("length", "number"), [(5, 4), (20, 4), (21, 4), (90, 4), (200, 4), (5, 30), (20, 30)])
+@pytest.mark.parametrize(("length", "number"), [(20, 4), (200, 4), (20, 30)])
 def test_names_leave_room_for_the_curves_and_are_not_cut_off(tmp_path, figure, length, number):
     curves = [line(f"{i:0{length}d}", {1: (i, i, i)}) for i in range(number)]
     plots.learning_curves(str(tmp_path / "a.png"), curves, "t" * 120)

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-import tensorflow as tf
+from helpers.runs import NO_STRATEGY
 
 from memattn.training.trainer import Trainer
 
@@ -20,7 +20,7 @@ def test_neither_memory_nor_traces_grow_with_steps(tiny_config, tmp_path, times)
         "training.validate_every": interval,
         "training.checkpoint_every": interval,
     }
-    trainer = Trainer(tiny_config(changes), str(tmp_path / "run"), tf.distribute.get_strategy())
+    trainer = Trainer(tiny_config(changes), str(tmp_path / "run"), NO_STRATEGY)
     validate, memory_sizes, trace_counts = trainer.validate, [], []
 
     def validate_and_measure():

@@ -35,7 +35,7 @@ def test_every_weight_learns(kind, cell):
     model = make_model(kind, cell, dropout=0.2)
     before = [np.array(weight) for weight in model.trainable_variables]
     training = TrainingConfig(learning_rate=0.01, jit_compile=False)
-    step = TrainingStep(model, training, tf.distribute.get_strategy())
+    step = TrainingStep(model, training, NO_STRATEGY)
     batch = (padded([SOURCE, [5, EOS]], 5).numpy(), padded([TARGET, [4, 6, EOS]], 5).numpy())
     before_training = Scorer(model)(*batch).sum()
     for number in range(8):

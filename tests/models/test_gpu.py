@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from helpers import cudnn
 from helpers.repository import ROOT
-from helpers.runs import evaluate, replicas
+from helpers.runs import NO_STRATEGY, evaluate, replicas
 
 from memattn import config as configs
 from memattn.config import Seq2SeqConfig
@@ -71,7 +71,7 @@ def assert_updates_and_decodes(config, strategy):
 @pytest.mark.long
 @pytest.mark.parametrize("config", cases())
 def test_every_kind_of_config_updates_and_decodes(config, uses):
-    assert_updates_and_decodes(config, tf.distribute.get_strategy())
+    assert_updates_and_decodes(config, NO_STRATEGY)
     has_lstms = config.model.kind == "seq2seq" and config.model.encoder == "lstm"
     assert uses is None or bool(uses) == has_lstms  # cuDNN does not compute this kind of GRU
 
@@ -107,7 +107,7 @@ def test_a_run_trains_evaluates_and_translates(jit_compile, write_config, tmp_pa
         write_config({**jit, "training.batch_size": 16}), []
     )  # 60 pairs: the last batch has 4 rows of padding
     run_dir = str(tmp_path / "run")
-    assert train(config, run_dir, tf.distribute.get_strategy()) == 0
+    assert train(config, run_dir, NO_STRATEGY) == 0
     assert np.isfinite(
         evaluate(run_dir, "decoding.batch_size=5")["bleu"]
     )  # 12 sentences: the last batch has 3 rows of padding
@@ -121,7 +121,7 @@ def test_no_variable_of_an_update_has_a_type_that_stays_on_the_cpu_of_a_gpu_mach
     """TensorFlow keeps int32 variables there, where the functions that XLA compiles for a GPU cannot reach them."""
     config = tiny_config({"training.precision": precision})
     model = build_model(config, 9, {"max_source_length": 4})
-    step = TrainingStep(model, config.training, tf.distribute.get_strategy())
+    step = TrainingStep(model, config.training, NO_STRATEGY)
     state = step.optimizer.variables
     variables = [*model.variables, *(state() if callable(state) else state), *step.state]
     assert {tf.as_dtype(variable.dtype) for variable in variables} == {tf.float32, tf.int64}

@@ -9,6 +9,7 @@ from helpers import neural_gpu
 from helpers.marks import long
 from helpers.mechanisms import RNNSEARCH, SLOW_NAMES, identify
 from helpers.models import SOURCES, V, arrays, assert_close_to_full_precision, make_model, padded, search, searcher
+from helpers.runs import NO_STRATEGY
 from studies.mechanisms import MEMORY_VARIANT
 
 from memattn.config import TrainingConfig
@@ -24,7 +25,7 @@ def assert_trains_and_decodes(model):
     """Two training steps change the weights, which stay in float32; a search gives hypotheses."""
     precision, batch, before = model.dtype_policy.name, padded([*SOURCES, []]), arrays(model)
     config = TrainingConfig(batch_size=5, jit_compile=False, precision=precision)
-    step = TrainingStep(model, config, tf.distribute.get_strategy())
+    step = TrainingStep(model, config, NO_STRATEGY)
     if precision == "mixed_float16":
         step.state[0].assign(2.0**8)  # no gradient overflows
     for update in range(2):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.equations import sigmoid
 from helpers.models import V, make_model, padded
 from studies.mechanisms import NESTED_MEMORY
 
@@ -13,10 +14,6 @@ from memattn.models.dropout import dropout
 from memattn.models.encoder import Encoder
 from memattn.models.seq2seq import Seq2Seq
 from memattn.options import OptionError
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def lstm(inputs, cell, h=None, c=None):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.models import make_model
+from helpers.runs import NO_STRATEGY
 
 from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.vocabulary import EOS, PAD
@@ -137,7 +138,7 @@ def test_a_training_step_changes_every_weight_and_ignores_rows_of_padding():
             np.pad(source, [(0, rows), (0, 0), (0, 0)], constant_values=np.nan),
             np.pad(target, [(0, rows), (0, 0)], constant_values=PAD),
         )
-        step = TrainingStep(model, TrainingConfig(jit_compile=False), tf.distribute.get_strategy())
+        step = TrainingStep(model, TrainingConfig(jit_compile=False), NO_STRATEGY)
         results.append(step([batch], 0, 0.1).numpy())
         after = [np.array(weight) for weight in model.trainable_variables]
         assert all((old != new).any() for old, new in zip(before, after, strict=True))

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.runs import evaluate
+from helpers.runs import NO_STRATEGY, evaluate
 
 from memattn.errors import ConfigError
 from memattn.runs import checkpoints
@@ -18,7 +18,6 @@ from memattn.training.trainer import train
 pytestmark = pytest.mark.slow
 
 FOLDER_NAME = "d{b,c} $(x) %s~'\""
-NO_STRATEGY = tf.distribute.get_strategy()
 
 
 @pytest.mark.long

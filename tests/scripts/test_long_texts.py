@@ -41,24 +41,3 @@ def test_memories_stand_beside_attention_for_each_text_and_are_drawn_by_length_a
     )
     assert {"no attention", "dot product", "stretch means, K = 32", "memory, K = 32"} <= by_model.keys()
     assert all((tmp_path / f"{name}.png").stat().st_size > 10_000 for name in ("length", "slots"))
-
-
-def test_slots_of_the_longest_text_are_compared_with_attention():
-    longest = [
-        long_texts._Model("bible.en-es.8", 231, name, seeds, {32: [seconds]})
-        for (name, seeds), seconds in zip(
-            long_texts.groups(
-                [
-                    run
-                    for run in made_up("long_texts", bleu=lambda config: 10.0)
-                    if run.name.endswith("data_bible.en-es.8")
-                ],
-                long_texts.model_words,
-            ).items(),
-            range(1, 100),
-            strict=False,
-        )
-    ]
-    losses = long_texts._losses(longest)
-    assert {slots for attention, slots, *_ in losses if attention["name"] == "stretch_means"} == {16, 32, 64, 128}
-    assert all(lost == 0 and speed_up < 1 for _, _, lost, speed_up in losses)

@@ -367,41 +367,6 @@ def test_a_rehearsal_times_training_steps_of_the_costliest_run_at_full_size(tmp_
     assert estimates.rehearse(["figure2"], "small", steps=2, strategy="none") == "figure2: nothing is trained"
 
 
-TOKENS = TINY.replace("batch_size: 8, ", "batch_size: 110, batch_type: tokens, accumulate: 3, ")
-SPEECH = """
-data: {folder: data/nowhere, source: features}
-model: {layers: 1, units: 8, embedding_size: 8}
-training: {batch_size: 4000, batch_type: tokens}
-"""
-
-
-@pytest.mark.parametrize(
-    ("target", "kind", "text", "batches", "cells"),
-    [
-        ("figure7", "alignments", TOKENS, [[(8, 13), (8, 13)]] * 3, ["8", "13 tokens"]),
-        ("speech", "speech", SPEECH, [[(8, 500, 80), (8, 80)]], ["8", "500 vectors"]),
-    ],
-    ids=["tokens", "unprepared speech"],
-)
-def test_a_rehearsal_has_the_batches_of_the_training(tmp_path, monkeypatch, target, kind, text, batches, cells):
-    class Step:
-        """Stands for the training step; checks the shapes of its batches."""
-
-        def __init__(self, *_):
-            pass
-
-        def __call__(self, given, number, learning_rate):
-            del number, learning_rate
-            assert [[side.shape for side in batch] for batch in given] == batches
-            return [1.0]
-
-    write_study(tmp_path, kind, text)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(estimates, "TrainingStep", Step)
-    table = estimates.rehearse([target], "small", steps=1, strategy="none")
-    assert [cell.strip() for cell in table.splitlines()[2].split("|")[4:6]] == cells
-
-
 @pytest.mark.parametrize(
     ("target", "corpus", "problem"),
     [

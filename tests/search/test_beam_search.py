@@ -236,7 +236,7 @@ def test_values_out_of_range_are_refused(wrong, problem):
 
 
 INF = float("inf")
-MODES = ["eager", "graph", "xla"]
+MODES = ["eager", "graph", slow("xla")]
 
 
 def search_table(
@@ -292,7 +292,7 @@ def logs(*probabilities):
 
 def test_a_short_hypothesis_does_not_end_the_search_for_a_longer_one_that_scores_higher():
     table = chain(8, *logs((START, END, 0.55), (START, 3, 0.45), (3, 4, 1), (4, 5, 1), (5, END, 1)))
-    results = search_table(table, MODES[0], beam_size=2, n_best=1, penalty=1.0)
+    results = search_table(table, "eager", beam_size=2, n_best=1, penalty=1.0)
     assert hypotheses_of(results, 0)[0][0] == (3, 4, 5)
 
 
@@ -300,7 +300,7 @@ def test_a_short_hypothesis_does_not_end_the_search_for_a_longer_one_that_scores
 def test_an_end_takes_no_place_of_an_unfinished_hypothesis(large_vocabulary, monkeypatch):
     monkeypatch.setattr("memattn.search.beam_search._LARGE_VOCABULARY", large_vocabulary)
     table = chain(8, *logs((START, 3, 0.4), (START, END, 0.31), (START, 4, 0.29), (3, END, 1), (4, END, 1)))
-    results = search_table(table, MODES[0], beam_size=2, n_best=2, penalty=1.0)
+    results = search_table(table, "eager", beam_size=2, n_best=2, penalty=1.0)
     assert [tokens for tokens, _ in hypotheses_of(results, 0)] == [(3,), (4,)]
 
 
@@ -336,7 +336,7 @@ def test_weights_that_are_nan_leave_the_other_hypotheses_alone():
     assert np.isfinite(results.scores[0, 0])
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, slow(True)])
 def test_a_batch_of_unknown_size_may_need_no_step(jit_compile):
     specification = [tf.TensorSpec([None], tf.int32)]
 
@@ -367,7 +367,7 @@ def test_no_hypothesis_has_more_tokens_than_max_steps(mode):
 
 
 @pytest.mark.parametrize("ngram", [1, 2, 3])
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, slow(True)])
 def test_no_ngram_is_repeated(ngram, jit_compile):
     sources, lengths = list(range(20, 28)), [9, 8, 12, 5] * 2
     options = {"beam_size": 3, "penalty": 0.6}

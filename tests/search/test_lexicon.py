@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.runs import TINY
+from helpers.runs import NO_STRATEGY, TINY
 
 from memattn import config as configs
 from memattn.config import DecodingConfig, SampleConfig
@@ -166,7 +166,7 @@ def test_a_file_holds_the_most_probable_translations_of_each_token(tmp_path):
 
 @pytest.mark.slow
 def test_a_run_decodes_with_a_lexicon(tiny_config, tmp_path):
-    assert train(tiny_config({"training.max_steps": 3}), str(tmp_path / "run"), tf.distribute.get_strategy()) == 0
+    assert train(tiny_config({"training.max_steps": 3}), str(tmp_path / "run"), NO_STRATEGY) == 0
     path = tmp_path / "lexicon.tsv"
     path.write_text("</s>\t3\t0.9\n</s>\t2\t0.1\n", encoding="utf-8")
     trained = load([str(tmp_path / "run")], [f"decoding.lexicon={path}", "decoding.lexicon_size=1"], None)

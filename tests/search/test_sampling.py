@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.marks import slow
 from helpers.models import make_model, padded
 
 from memattn.config import DecodingConfig, SampleConfig
@@ -146,7 +147,7 @@ def drawn(table, *, batch=1, samples=4, steps=6, max_lengths=None, jit_compile=F
     return [values.numpy() for values in run(tf.random.stateless_uniform([steps, batch, samples], [1, 2]))]
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, slow(True)])
 @pytest.mark.parametrize("options", [{}, {"top_k": 2}, {"top_p": 0.9}])
 @pytest.mark.parametrize("dead_logit", [-np.inf, np.nan])
 def test_a_dead_end_leaves_the_other_samples_alone(dead_logit, options, jit_compile):
@@ -178,7 +179,7 @@ def test_samples_of_a_batch_of_unknown_size_may_need_no_step():
         assert (tokens.numpy() == 1).all()
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, slow(True)])
 @pytest.mark.parametrize("ngram", [1, 2])
 def test_no_sample_repeats_an_ngram(ngram, jit_compile):
     table = np.random.default_rng(4).normal(size=[6, 6])

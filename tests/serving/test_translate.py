@@ -14,7 +14,7 @@ import tensorflow as tf
 from helpers.files import lines_of
 from helpers.models import make_model, padded
 from helpers.repository import ROOT
-from helpers.runs import evaluate, translator
+from helpers.runs import NO_STRATEGY, evaluate, translator
 from helpers.texts import SETTINGS
 
 from memattn.config import DecodingConfig
@@ -41,7 +41,6 @@ from memattn.training.trainer import train
 
 pytestmark = pytest.mark.slow
 
-NO_STRATEGY = tf.distribute.get_strategy()
 SAMPLING = ["decoding.sample={temperature: 2.0}", "decoding.n_best=2"]
 
 

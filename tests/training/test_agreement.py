@@ -158,7 +158,7 @@ def test_different_run_folders_are_refused(both):
     ("broken", "file", "error"),
     [
         (0, "valid.target", "data/valid.target:1: not UTF-8 text: byte 0xff"),
-        (1, "vocab.txt", "data/vocab.txt: empty; "),
+        (1, "vocab.txt", "data/vocab.txt:1: the line is empty"),
     ],
 )
 def test_a_file_unreadable_on_one_worker_ends_both(both, broken, file, error):

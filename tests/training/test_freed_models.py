@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers import neural_gpu
-from helpers.marks import slow
 from helpers.models import make_model
 from helpers.runs import NO_STRATEGY
 
@@ -21,9 +20,10 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "jit_compile"),
-    [("LSTM", False), slow("LSTM", True), slow("Neural GPU", False)],
+    [("LSTM", False), ("LSTM", True), ("Neural GPU", False)],
 )
 def test_the_graphs_of_a_trained_model_are_freed(name, jit_compile):
     update(MODELS[name](), jit_compile)  # leaves graphs of functions that all models share

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.files import cut
+from helpers.files import contents, cut
 from helpers.marks import slow
 from helpers.models import arrays, make_model
 from helpers.runs import NO_STRATEGY, evaluate, latest, stopping_after
@@ -260,11 +260,6 @@ def test_files_of_another_corpus_in_the_run_folder_are_not_overwritten(tiny_conf
     with pytest.raises(ConfigError, match="vocab.txt: of another run or corpus, .*; use another --run_dir"):
         train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY)
     assert vocabulary.read_text() == "other words\n"
-
-
-def contents(folder):
-    """Returns the content of each file in a folder."""
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_the_best_checkpoint_is_that_of_the_best_validation(tiny_config, tmp_path, made_up_scores, capsys):
