@@ -11,7 +11,7 @@ from studies.output import Output
 
 from memattn.data.sentences import Sentences
 from memattn.data.vocabulary import EOS, Vocabulary
-from memattn.evaluation.evaluate import TestSet
+from memattn.evaluation import evaluate as evaluation
 
 pytestmark = pytest.mark.slow
 
@@ -129,7 +129,7 @@ def test_the_weight_on_marked_symbols_counts_neighbours(shift, share):
     vocabulary = Vocabulary(["1", "*1"])
     source = ["1", "1", "1", "1", "*1", "1", "1", "1", "1", "*1", "1", "1"]
     sentences = [Sentences.from_ids([vocabulary.encode(words)]) for words in (source, ["1", "1"])]
-    test_set = TestSet("made up", *sentences, [""], [""])
+    test_set = evaluation.TestSet("made up", *sentences, [""], [""])
     assert future_work.weight_on_marks(Model(), vocabulary, test_set) == pytest.approx(share)
 
 
