@@ -10,7 +10,7 @@ import yaml
 from memattn import attention, reading, shipped
 from memattn.config.schema import Origin, build, keys_named, keys_of_other_kinds, parse, sections_of
 from memattn.config.sections import Config, ModelConfig
-from memattn.errors import ConfigError, abbreviated, short
+from memattn.errors import ConfigError, DataError, abbreviated, short
 from memattn.options import hints, plain
 
 
@@ -24,7 +24,6 @@ def load(path: str, overrides: Sequence[str]) -> Config:
 
     Raises:
       ConfigError: a file cannot be read, or a value cannot be used.
-      DataError: a file is not UTF-8 text.
     """
     path = shipped.find(path)
     origin = Origin(path)
@@ -90,6 +89,8 @@ def _read(path: str, origin: Origin) -> dict:
     except OSError as error:
         advice = shipped.advice(path) if isinstance(error, FileNotFoundError) else ""
         raise ConfigError(f"{path}: cannot read the config: {error.strerror}{advice}") from error
+    except DataError as error:
+        raise ConfigError(str(error)) from error
     origin_of_file = Origin(path)
     tree = parse(text, origin_of_file)
     if not isinstance(tree, dict):

@@ -1,12 +1,10 @@
 """Writes a result as a page: what the model is, how it was trained, what it scores, how to use it."""
 
-import dataclasses
 import shlex
 from typing import Any
 
 import yaml
 
-from memattn import config as configs
 from memattn.evaluation.metrics import REPORTED
 from memattn.runs.result import Result
 from memattn.runs.run import is_best, run_of
@@ -22,8 +20,7 @@ _ACTIVE_MEMORY = (
 
 def model_card(result: Result) -> str:
     """Returns the page on a result, in Markdown."""
-    config = configs.to_dict(configs.from_dict(result.config))  # with the defaults of keys that the result lacks
-    result = dataclasses.replace(result, config=config)
+    config = result.config
     run_dirs = list(dict.fromkeys(map(run_of, result.checkpoints)))
     parts = [
         f"# {', '.join(run_dirs)}",

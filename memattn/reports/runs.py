@@ -59,8 +59,6 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
     corpus.check_folder(data)
     corpus.check_split(data, split, corpus.splits(data))
     sources = [split_words(line) for line in read_lines(os.path.join(data, f"{split}.source"))]
-    if not sources:
-        raise DataError(f"{data}: {split} has no pairs")
     targets = [split_words(line) for line in corpus.read_references(data, split)[0]]
     result = run.result(split)
     evaluated = Evaluated(result, *run.translations(split)) if result else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import tensorflow as tf
 
-from memattn.errors import ConfigError, RunError, reason
+from memattn.errors import ConfigError, reason
 from memattn.options import OptionError, checked, did_you_mean, listed
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ OPTIMIZERS = {  # by the names in training.optimizer: classes of tf.keras.optimi
     "sgd": "SGD",
     "lion": "Lion",
 }
-_SUMMING_METHODS = ("_all_reduce_sum_gradients", "aggregate_gradients")  # names in Keras 3 and in Keras 2
 # Arguments that `optimizer_options` cannot have: other keys of `training` set them, or the training loop ignores them.
 _NO_OPTIONS = {
     *("learning_rate", "epsilon", "name", "kwargs", "jit_compile", "is_legacy_optimizer"),
@@ -43,21 +42,18 @@ class _WithoutSum:
     def aggregate_gradients(self, grads_and_vars):
         return grads_and_vars
 
-    _all_reduce_sum_gradients = aggregate_gradients
+    _all_reduce_sum_gradients = aggregate_gradients  # the name in Keras 3
 
 
 def optimizer(training: "TrainingConfig") -> tf.keras.optimizers.Optimizer:
     """Returns the optimizer of a config, which takes gradients that are already summed over the replicas.
 
-    Raises ConfigError for unknown `optimizer_options` and for nadam under Keras 2, RunError for a version of Keras that
-    does not fit.
+    Raises ConfigError for unknown `optimizer_options` and for nadam under Keras 2.
     """
     if training.optimizer == "nadam" and keras.__version__.startswith("2."):
         problem = "Keras 2 does not save all of its state, so that a stopped training could not be resumed"
         raise ConfigError(f"training.optimizer: nadam: {problem}; install TensorFlow 2.16 or later, or use adam")
     kind = getattr(tf.keras.optimizers, OPTIMIZERS[training.optimizer])
-    if not any(hasattr(kind, method) for method in _SUMMING_METHODS):  # gradients would be summed twice
-        raise RunError(f"Keras {keras.__version__} is not supported; install one that the setup.py of memattn allows")
     parameters = inspect.signature(kind).parameters
     defaults = {name: each.default for name, each in parameters.items() if name not in _NO_OPTIONS}
     options = {name: _option(name, value, training, defaults) for name, value in training.optimizer_options.items()}

@@ -68,15 +68,6 @@ def test_the_first_update_is_that_of_adam_on_the_clipped_mean_gradient_without_p
         np.testing.assert_allclose(tf.convert_to_tensor(weight), old - moved, rtol=1e-3, atol=2e-4)
 
 
-def test_a_keras_whose_sum_of_gradients_cannot_be_replaced_is_refused(monkeypatch):
-    for kind in tf.keras.optimizers.Adam.__mro__:
-        for name in ("_all_reduce_sum_gradients", "aggregate_gradients"):
-            if name in vars(kind):
-                monkeypatch.delattr(kind, name)
-    with pytest.raises(RunError, match=r"Keras [\d.]+ is not supported"):
-        TrainingStep(make_model("memory", {"num_slots": 2}), TrainingConfig(), NO_STRATEGY)
-
-
 def test_a_keras_without_the_moments_of_adam_is_refused():
     model = make_model("memory", {"num_slots": 2})
     optimizer = TrainingStep(model, TrainingConfig(), NO_STRATEGY).optimizer
