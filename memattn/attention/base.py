@@ -2,17 +2,17 @@
 
 from typing import Any
 
+import keras
 import numpy as np
-import tensorflow as tf
 
 from memattn import options
+from memattn.attention import ops
 from memattn.attention.configured import ConfiguredLayer
 from memattn.attention.initializers import initializer_of
-from memattn.attention.ops import padding_last
-from memattn.attention.step_loop import run_loop
 
 _RECURRENT = "; a recurrent layer before it needs return_sequences=True"
-_ADVICE = {"query": _RECURRENT, "value": _RECURRENT, "value_mask": "; from lengths: tf.sequence_mask"}  # on wrong ranks
+_FROM_LENGTHS = "; from lengths: arange(S) < lengths[:, None]"
+_ADVICE = {"query": _RECURRENT, "value": _RECURRENT, "value_mask": _FROM_LENGTHS}  # on wrong ranks
 _KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autocast", "dynamic")
 
 
@@ -44,7 +44,7 @@ class AttentionMechanism(ConfiguredLayer):
         """Registers the mechanisms of this package for Keras' serialization."""
         super().__init_subclass__(**kwargs)
         if cls.__module__.startswith("memattn."):
-            tf.keras.utils.register_keras_serializable("memattn")(cls)
+            keras.utils.register_keras_serializable("memattn")(cls)
 
     def __new__(cls, *args, **kwargs):
         """Checks the arguments by their annotations before the constructor runs."""
@@ -59,8 +59,8 @@ class AttentionMechanism(ConfiguredLayer):
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.supports_masking = True
-        # Keras 3: XLA cannot compile the gradient of a loop over an unknown number of queries.
-        self.supports_jit = not self.is_recurrent
+        self.supports_jit = ops.COMPILES_RECURRENCE or not self.is_recurrent  # of Keras 3
+        self._seeds = ops.seed_generator()
         self._shapes = None
 
     # What a decoder calls: the memory once per source, scores in each step.
@@ -74,7 +74,7 @@ class AttentionMechanism(ConfiguredLayer):
         """Returns the width of a context for source states of width `value_size`."""
         return value_size
 
-    def memorize(self, states: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
+    def memorize(self, states: ops.Tensor, mask: ops.Tensor) -> dict[str, ops.Tensor]:
         """Returns the memory that decoder steps read.
 
         Every tensor of a memory is batch-leading; "values" is [B, M, D]. Lengths and positions are integers, because
@@ -87,19 +87,19 @@ class AttentionMechanism(ConfiguredLayer):
         """
         raise NotImplementedError("a mechanism defines memorize and score")
 
-    def memorize_in_training(self, states: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
+    def memorize_in_training(self, states: ops.Tensor, mask: ops.Tensor, seed: ops.Tensor) -> dict[str, ops.Tensor]:
         """Returns the memory of a training step; `seed` [2] is for mechanisms that draw random numbers in training."""
         del seed
         return self.memorize(states, mask)
 
-    def initial_state(self, memory: dict[str, tf.Tensor], num_queries: int) -> Any:
+    def initial_state(self, memory: dict[str, ops.Tensor], num_queries: int) -> Any:
         """Returns the initial state of a recurrent mechanism, with tensors [B, Q, ...]; () for all other mechanisms."""
         del memory, num_queries
         return ()
 
     def score(
-        self, query: tf.Tensor, memory: dict[str, tf.Tensor], state: Any = (), seed: tf.Tensor | None = None
-    ) -> tuple[tf.Tensor, Any]:
+        self, query: ops.Tensor, memory: dict[str, ops.Tensor], state: Any = (), seed: ops.Tensor | None = None
+    ) -> tuple[ops.Tensor, Any]:
         """Returns scores [B, Q, M] of queries [B, Q, U], and the next state.
 
         `seed` [2] is for mechanisms that draw noise in training; None elsewhere. `memorize` and `score` run outside of
@@ -115,7 +115,7 @@ class AttentionMechanism(ConfiguredLayer):
         """
         return self
 
-    def alignments(self, memory: dict[str, tf.Tensor], scores: tf.Tensor) -> tf.Tensor:
+    def alignments(self, memory: dict[str, ops.Tensor], scores: ops.Tensor) -> ops.Tensor:
         """Returns weights of the source positions [B, Q, S], linear in the scores [B, Q, M].
 
         Contexts do not depend on them. Pictures, word alignments, the coverage penalty and distillation do.
@@ -132,9 +132,11 @@ class AttentionMechanism(ConfiguredLayer):
                 if shape[-1] is None:
                     raise ValueError(f"{name}: the last axis must have a known width, not shape {tuple(shape)}")
             self._shapes = {"query_shape": tuple(query_shape), "value_shape": tuple(value_shape)}
-            with tf.init_scope():
-                query, value = (tf.zeros([1, 1, shape[-1]], self.compute_dtype) for shape in (query_shape, value_shape))
-                memory = self.memorize(value, tf.ones([1, 1], tf.bool))
+            with ops.init_scope():
+                query, value = (
+                    ops.zeros([1, 1, shape[-1]], self.compute_dtype) for shape in (query_shape, value_shape)
+                )
+                memory = self.memorize(value, ops.ones([1, 1], "bool"))
                 self.score(query, memory, self.initial_state(memory, 1))
         self.built = True
 
@@ -158,26 +160,26 @@ class AttentionMechanism(ConfiguredLayer):
         _check_shapes(query, value, query_mask, value_mask)
         if self._shapes is None:  # Keras 2
             self.build(query.shape, value.shape)
-        query, value = (tf.cast(tf.convert_to_tensor(inputs), self.compute_dtype) for inputs in (query, value))
-        mask = tf.ones(tf.shape(value)[:2], tf.bool) if value_mask is None else tf.cast(value_mask, tf.bool)
+        query, value = (ops.cast(ops.convert_to_tensor(inputs), self.compute_dtype) for inputs in (query, value))
+        mask = ops.ones(ops.shape(value)[:2], "bool") if value_mask is None else ops.cast(value_mask, "bool")
         places = None
         if self.reads_in_order and value_mask is not None:
-            value, mask, places = padding_last(value, mask)
-        seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32) if training else None
+            value, mask, places = ops.padding_last(value, mask)
+        seed = ops.draw_seed(self._seeds) if training else None
         memory = self.memorize_in_training(value, mask, seed) if training else self.memorize(value, mask)
         scores = self._scores(query, memory, seed, query_mask)
-        context = tf.matmul(scores, memory["values"])
+        context = ops.matmul(scores, memory["values"])
         if query_mask is not None:
-            is_real = tf.expand_dims(tf.cast(query_mask, tf.bool), -1)
-            context = tf.where(is_real, context, tf.zeros([], context.dtype))
+            is_real = ops.expand_dims(ops.cast(query_mask, "bool"), -1)
+            context = ops.where(is_real, context, ops.zeros([], context.dtype))
         if not return_attention_scores:
             return context
         weights = self.alignments(memory, scores)
         if places is not None:  # back to the order of `value`
-            weights = tf.transpose(tf.gather(tf.transpose(weights, [0, 2, 1]), places, batch_dims=1), [0, 2, 1])
+            weights = ops.transpose(ops.gather(ops.transpose(weights, [0, 2, 1]), places), [0, 2, 1])
         return context, weights
 
-    def make_dense(self, width: int, name: str, **options) -> tf.keras.layers.Dense:
+    def make_dense(self, width: int, name: str, **options) -> keras.layers.Dense:
         """Makes a dense layer, whose kernel starts as `self.initializer` says, and which has no bias.
 
         Args:
@@ -187,11 +189,11 @@ class AttentionMechanism(ConfiguredLayer):
         """
         if "kernel_initializer" not in options:
             options["kernel_initializer"] = initializer_of(name, self.initializer)
-        return tf.keras.layers.Dense(width, dtype=self.dtype_policy, name=name, **{"use_bias": False, **options})
+        return keras.layers.Dense(width, dtype=self.dtype_policy, name=name, **{"use_bias": False, **options})
 
     def _scores(
-        self, query: tf.Tensor, memory: dict[str, tf.Tensor], seed: tf.Tensor | None, query_mask: tf.Tensor | None
-    ) -> tf.Tensor:
+        self, query: ops.Tensor, memory: dict[str, ops.Tensor], seed: ops.Tensor | None, query_mask: ops.Tensor | None
+    ) -> ops.Tensor:
         """Returns scores [B, T, M] of all queries, computed one after the other if the mechanism is recurrent.
 
         A masked query then leaves the state as it is.
@@ -199,18 +201,16 @@ class AttentionMechanism(ConfiguredLayer):
         state = self.initial_state(memory, 1)
         if not self.is_recurrent:
             return self.score(query, memory, state, seed)[0]
-        is_real = None if query_mask is None else tf.cast(query_mask, tf.bool)
+        is_real = None if query_mask is None else ops.cast(query_mask, "bool")
 
         def step(time, queries, state):
-            step_seed = None if seed is None else tf.random.experimental.stateless_fold_in(seed, time)
+            step_seed = None if seed is None else ops.fold_in(seed, time)
             scores, next_state = self.score(queries, memory, state, step_seed)
             if is_real is not None:
-                next_state = tf.nest.map_structure(
-                    lambda new, old: _where(is_real[:, time], new, old), next_state, state
-                )
+                next_state = ops.map_structure(lambda new, old: _where(is_real[:, time], new, old), next_state, state)
             return [scores], next_state
 
-        (scores,) = run_loop(step, state, query, num_outputs=1, dtype=query.dtype)
+        (scores,) = ops.run_loop(step, state, query, num_outputs=1, dtype=query.dtype)
         return scores
 
     def compute_output_shape(self, query_shape, value_shape, **_):
@@ -222,7 +222,7 @@ class AttentionMechanism(ConfiguredLayer):
         """Returns symbolic outputs for the functional API of Keras 3."""
         _check_shapes(query, value, query_mask, value_mask)
         shapes = [self.compute_output_shape(query.shape, value.shape), (*query.shape[:2], value.shape[1])]
-        context, scores = (tf.keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
+        context, scores = (keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
         return (context, scores) if return_attention_scores else context
 
     def get_build_config(self):
@@ -233,9 +233,9 @@ class AttentionMechanism(ConfiguredLayer):
             self.build(**config)
 
 
-def _where(condition: tf.Tensor, new: tf.Tensor, old: tf.Tensor) -> tf.Tensor:
+def _where(condition: ops.Tensor, new: ops.Tensor, old: ops.Tensor) -> ops.Tensor:
     """Returns the rows of `new` [B, ...] where the condition [B] holds, and those of `old` elsewhere."""
-    return tf.where(tf.reshape(condition, [-1] + [1] * (len(new.shape) - 1)), new, old)
+    return ops.where(ops.reshape(condition, [-1] + [1] * (len(new.shape) - 1)), new, old)
 
 
 def _check_shapes(query, value, query_mask, value_mask) -> None:
@@ -244,21 +244,28 @@ def _check_shapes(query, value, query_mask, value_mask) -> None:
     tensors = zip(axes, (query, value, query_mask, value_mask), strict=True)
     shapes = {name: _shape(name, tensor) for name, tensor in tensors if tensor is not None}
     for name, shape in shapes.items():
-        if shape.rank is not None and shape.rank != axes[name].count(",") + 1:
+        if shape is not None and len(shape) != axes[name].count(",") + 1:
             raise ValueError(f"{name}: expected {axes[name]}, not shape {shape}{_ADVICE.get(name, '')}")
-        masked_axes = shapes[name.removesuffix("_mask")][:2]
-        if name.endswith("_mask") and not shape.is_compatible_with(masked_axes):
+    for name, shape in shapes.items():
+        masked_axes = (shapes[name.removesuffix("_mask")] or ())[:2]
+        if name.endswith("_mask") and not _compatible(shape, masked_axes):
             raise ValueError(f"{name}: expected {axes[name]} = {masked_axes}, not shape {shape}")
-    if not shapes["query"][:1].is_compatible_with(shapes["value"][:1]):
+    if not _compatible((shapes["query"] or ())[:1], (shapes["value"] or ())[:1]):
         raise ValueError(f"query {shapes['query']} and value {shapes['value']}: batches of different sizes")
 
 
-def _shape(name: str, tensor: Any) -> tf.TensorShape:
-    """Returns the shape of a tensor, array or list. Raises ValueError if it is ragged."""
+def _compatible(shape: tuple | None, other: tuple | None) -> bool:
+    """Returns whether two shapes of as many axes may be equal; None is a size, or a shape, that is unknown."""
+    return all(a == b or None in (a, b) for a, b in zip(shape or (), other or (), strict=False))
+
+
+def _shape(name: str, tensor: Any) -> tuple | None:
+    """Returns the shape of a tensor, array or list; None if its rank is unknown. Raises ValueError if it is ragged."""
     problem = f"{name}: ragged; pad it, as to_tensor() does, and mark padding by a mask"
-    if isinstance(tensor, tf.RaggedTensor) or getattr(tensor, "ragged", False):
+    if hasattr(tensor, "row_splits") or getattr(tensor, "ragged", False):
         raise ValueError(problem)
     try:
-        return tf.TensorShape(tensor.shape if hasattr(tensor, "shape") else np.shape(tensor))
+        shape = tensor.shape if hasattr(tensor, "shape") else np.shape(tensor)
     except ValueError as error:  # lists of different lengths
         raise ValueError(problem) from error
+    return None if getattr(shape, "rank", 0) is None else tuple(shape)

@@ -2,13 +2,13 @@
 
 import inspect
 
-import tensorflow as tf
+import keras
 
 from memattn import options
 from memattn.attention.initializers import initializer_config
 
 
-class ConfiguredLayer(tf.keras.layers.Layer):
+class ConfiguredLayer(keras.layers.Layer):
     """A Keras layer that keeps each argument of its constructors as an attribute of the same name."""
 
     @classmethod

@@ -1,10 +1,10 @@
 """Attention by content: a softmax over the source of the scores of Bahdanau et al. (2015) and Luong et al. (2015)."""
 
-import tensorflow as tf
+import keras
 
+from memattn.attention import ops
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_of
-from memattn.attention.ops import additive_energies, masked_softmax, products
 from memattn.options import PositiveInt
 
 
@@ -26,7 +26,7 @@ class BahdanauAttention(AttentionMechanism):
         self.initializer = initializer
         self.query_layer = self.make_dense(self.units, "query", use_bias=True)
         self.key_layer = self.make_dense(self.units, "key")
-        self._v_initializer = tf.keras.initializers.get(initializer_of("v", initializer))
+        self._v_initializer = keras.initializers.get(initializer_of("v", initializer))
         self.v = None
 
     def memorize(self, states, mask):
@@ -37,8 +37,8 @@ class BahdanauAttention(AttentionMechanism):
 
     def score(self, query, memory, state=(), seed=None):
         keys = memory["keys"] if self.cache_keys else self.key_layer(memory["values"])  # [B, S, U]
-        energies = additive_energies(self.query_layer(query), keys, self.v)  # [B, Q, S]
-        return masked_softmax(energies, memory["mask"][:, None]), state
+        energies = ops.additive_energies(self.query_layer(query), keys, self.v)  # [B, Q, S]
+        return ops.masked_softmax(energies, memory["mask"][:, None]), state
 
 
 class LuongAttention(AttentionMechanism):
@@ -59,7 +59,7 @@ class LuongAttention(AttentionMechanism):
         return {"values": states, "keys": self.key_layer(states), "mask": mask}
 
     def score(self, query, memory, state=(), seed=None):
-        return masked_softmax(products(query, memory["keys"]), memory["mask"][:, None]), state
+        return ops.masked_softmax(ops.products(query, memory["keys"]), memory["mask"][:, None]), state
 
 
 class LuongDotAttention(AttentionMechanism):
@@ -77,5 +77,5 @@ class LuongDotAttention(AttentionMechanism):
                 f"luong_dot: the queries are {query.shape[-1]} wide and the values {values.shape[-1]}; they must be "
                 "equal (in a config: model.encoder_units is half of model.units), or take luong, which projects"
             )
-        energies = tf.matmul(query, values, transpose_b=True)  # [B, Q, S]
-        return masked_softmax(energies, memory["mask"][:, None]), state
+        energies = ops.matmul(query, values, transpose_b=True)  # [B, Q, S]
+        return ops.masked_softmax(energies, memory["mask"][:, None]), state

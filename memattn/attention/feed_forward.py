@@ -1,10 +1,8 @@
 """Raffel and Ellis (2016): feed-forward attention, which pools a source into one vector for all queries."""
 
-import tensorflow as tf
-
+from memattn.attention import ops
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer
-from memattn.attention.ops import masked_softmax
 
 
 class FeedForwardAttention(AttentionMechanism):
@@ -25,12 +23,12 @@ class FeedForwardAttention(AttentionMechanism):
         self.energy = self.make_dense(1, "energy", use_bias=True) if weighted else None
 
     def memorize(self, states, mask):
-        logits = tf.tanh(self.energy(states)[:, :, 0]) if self.weighted else tf.zeros_like(states[:, :, 0])
-        weights = masked_softmax(logits, mask)[:, None]  # [B, 1, S]
+        logits = ops.tanh(self.energy(states)[:, :, 0]) if self.weighted else ops.zeros_like(states[:, :, 0])
+        weights = ops.masked_softmax(logits, mask)[:, None]  # [B, 1, S]
         return {"values": weights @ states, "weights": weights}
 
     def score(self, query, memory, state=(), seed=None):
-        return tf.ones_like(query[:, :, :1]), state
+        return ops.ones_like(query[:, :, :1]), state
 
     def alignments(self, memory, scores):
         return scores @ memory["weights"]

@@ -5,9 +5,9 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-import tensorflow as tf
+import keras
 
-Initializer: TypeAlias = str | Mapping | tf.keras.initializers.Initializer
+Initializer: TypeAlias = str | Mapping | keras.initializers.Initializer
 """Name of a Keras initializer, its config, or an object."""
 
 
@@ -41,7 +41,7 @@ def initializer_config(initializer: Initializer) -> Initializer:
     """Returns an initializer as `get_config` stores it: a name or a config."""
     if isinstance(initializer, (str, Mapping)):
         return initializer
-    return tf.keras.initializers.serialize(_object_of(initializer))
+    return keras.initializers.serialize(_object_of(initializer))
 
 
 def _object_of(initializer: Any) -> Initializer:

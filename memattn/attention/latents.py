@@ -1,9 +1,9 @@
 """A baseline whose slots are learned queries that read the source once, as in the Perceiver (Jaegle et al., 2021)."""
 
-import tensorflow as tf
+import keras
 
+from memattn.attention import ops
 from memattn.attention.initializers import initializer_of
-from memattn.attention.ops import cast, masked_softmax
 from memattn.attention.slots import SlotReader
 
 
@@ -27,29 +27,29 @@ class LatentsAttention(SlotReader):
       initializer: name, config or object, of all weight matrices, z and v.
     """
 
-    z: tf.Variable | None = None
+    z: ops.Variable | None = None
 
     def memorize(self, states, mask):
         width = states.shape[-1]
         if self.z is None:
             self._make_weights(width)
-        latents = cast(self.z, states.dtype)[None]  # [1, K, D]
+        latents = ops.cast(self.z, states.dtype)[None]  # [1, K, D]
         inputs = self.state_norm(states)
         queries = self.latent_query(self.latent_norm(latents)) / width**0.5  # [1, K, D]
-        logits = tf.einsum("bsd,kd->bsk", self.latent_key(inputs), queries[0])
-        alpha = masked_softmax(logits, tf.expand_dims(mask, -1), axis=1)  # [B, S, K]
-        read = tf.matmul(alpha, self.latent_value(inputs), transpose_a=True)  # [B, K, D]
+        logits = ops.einsum("bsd,kd->bsk", self.latent_key(inputs), queries[0])
+        alpha = ops.masked_softmax(logits, ops.expand_dims(mask, -1), axis=1)  # [B, S, K]
+        read = ops.matmul(alpha, self.latent_value(inputs), transpose_a=True)  # [B, K, D]
         slots = latents + self.latent_output(read)
-        slots += self.contract(self.expand(self.slot_norm(slots)))
-        slots *= tf.cast(tf.reduce_any(mask, 1), slots.dtype)[:, None, None]  # contexts of an empty source are 0
+        slots = slots + self.contract(self.expand(self.slot_norm(slots)))
+        slots = slots * ops.cast(ops.any(mask, 1), slots.dtype)[:, None, None]  # contexts of an empty source are 0
         return self._with_keys({"values": slots, "alpha": alpha}, slots)
 
     def _make_weights(self, width: int) -> None:
-        initializer = tf.keras.initializers.get(initializer_of("z", self.initializer))
+        initializer = keras.initializers.get(initializer_of("z", self.initializer))
         self.z = self.add_weight(shape=(self.num_slots, width), initializer=initializer, name="z")
         for name in ("latent_query", "latent_key", "latent_value", "latent_output"):  # W_q, W_k, W_v, W_o
             setattr(self, name, self.make_dense(width, name))
         for name, activation in (("expand", "gelu"), ("contract", None)):  # W_1 and b_1, W_2 and b_2
             setattr(self, name, self.make_dense(width, name, use_bias=True, activation=activation))
         for name in ("latent_norm", "state_norm", "slot_norm"):
-            setattr(self, name, tf.keras.layers.LayerNormalization(dtype=self.dtype_policy, name=name))
+            setattr(self, name, keras.layers.LayerNormalization(dtype=self.dtype_policy, name=name))

@@ -2,11 +2,9 @@
 
 from typing import Literal
 
-import tensorflow as tf
-
+from memattn.attention import ops
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer
-from memattn.attention.ops import sum_dtype
 from memattn.options import PositiveInt
 
 
@@ -55,15 +53,15 @@ class LinearAttention(AttentionMechanism):
         features = states if self.projection_layer is None else self.projection_layer(states)
         if self.gate_layer is not None:
             features = features * self.gate_layer(features)
-        features = features * tf.expand_dims(tf.cast(mask, features.dtype), -1)  # [B, S, F]
+        features = features * ops.expand_dims(ops.cast(mask, features.dtype), -1)  # [B, S, F]
         shares = features
         if self.normalize == "length":
-            lengths = tf.reduce_sum(tf.cast(mask, sum_dtype(features.dtype)), 1)[:, None, None]
-            shares = features * tf.cast(tf.math.reciprocal_no_nan(lengths), features.dtype)
-        return {"values": tf.matmul(shares, features, transpose_a=True), "shares": shares}  # "values" is C [B, F, F]
+            lengths = ops.sum(ops.cast(mask, ops.sum_dtype(features.dtype)), 1)[:, None, None]
+            shares = features * ops.cast(ops.reciprocal_no_nan(lengths), features.dtype)
+        return {"values": ops.matmul(shares, features, transpose_a=True), "shares": shares}  # "values" is C [B, F, F]
 
     def score(self, query, memory, state=(), seed=None):
         return self.query_layer(query), state  # [B, Q, F], possibly negative
 
     def alignments(self, memory, scores):
-        return tf.matmul(scores, memory["shares"], transpose_b=True)  # [B, Q, S], possibly negative
+        return ops.matmul(scores, memory["shares"], transpose_b=True)  # [B, Q, S], possibly negative

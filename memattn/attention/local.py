@@ -1,9 +1,7 @@
 """Luong et al. (2015), local attention: a softmax over a window that advances, or is predicted, over the source."""
 
-import tensorflow as tf
-
+from memattn.attention import ops
 from memattn.attention.content import LuongAttention
-from memattn.attention.ops import masked_softmax, products, sum_dtype
 from memattn.options import PositiveInt
 
 
@@ -15,14 +13,14 @@ class _LocalAttention(LuongAttention):
         self.window = int(window)
 
     def memorize(self, states, mask):
-        positions = tf.cumsum(tf.cast(mask, tf.int32), 1) - 1  # [B, S]; padding does not count
+        positions = ops.cumsum(ops.cast(mask, "int32"), 1) - 1  # [B, S]; padding does not count
         return {**super().memorize(states, mask), "positions": positions}
 
-    def _in_window(self, query: tf.Tensor, memory: dict[str, tf.Tensor], centres: tf.Tensor) -> tf.Tensor:
+    def _in_window(self, query: ops.Tensor, memory: dict[str, ops.Tensor], centres: ops.Tensor) -> ops.Tensor:
         """Returns the softmax [B, Q, S] over the source positions at most `window` from `centres` [B, Q, 1]."""
-        energies = products(query, memory["keys"])
-        distances = tf.abs(_positions(memory, centres.dtype) - centres)
-        return masked_softmax(energies, memory["mask"][:, None] & (distances <= self.window))
+        energies = ops.products(query, memory["keys"])
+        distances = ops.abs(_positions(memory, centres.dtype) - centres)
+        return ops.masked_softmax(energies, memory["mask"][:, None] & (distances <= self.window))
 
 
 class LocalMonotonicAttention(_LocalAttention):
@@ -35,7 +33,7 @@ class LocalMonotonicAttention(_LocalAttention):
     """
 
     def initial_state(self, memory, num_queries):
-        return tf.zeros([tf.shape(memory["values"])[0], num_queries, 1], tf.int32)  # steps so far
+        return ops.zeros([ops.shape(memory["values"])[0], num_queries, 1], "int32")  # steps so far
 
     def score(self, query, memory, state, seed=None):
         return self._in_window(query, memory, state), state + 1
@@ -59,18 +57,18 @@ class LocalPredictiveAttention(_LocalAttention):
         self.position_v = self.make_dense(1, "position_v")
 
     def memorize(self, states, mask):
-        lengths = tf.reduce_sum(tf.cast(mask, tf.int32), 1)[:, None, None]  # [B, 1, 1]
-        return {**super().memorize(states, mask), "last": tf.maximum(lengths - 1, 0)}
+        lengths = ops.sum(ops.cast(mask, "int32"), 1)[:, None, None]  # [B, 1, 1]
+        return {**super().memorize(states, mask), "last": ops.maximum(lengths - 1, 0)}
 
     def score(self, query, memory, state=(), seed=None):
-        dtype = sum_dtype(query.dtype)
-        shares = tf.sigmoid(tf.cast(self.position_v(self.position_layer(query)), dtype))  # [B, Q, 1]
-        centres = tf.cast(memory["last"], dtype) * shares
+        dtype = ops.sum_dtype(query.dtype)
+        shares = ops.sigmoid(ops.cast(self.position_v(self.position_layer(query)), dtype))  # [B, Q, 1]
+        centres = ops.cast(memory["last"], dtype) * shares
         weights = self._in_window(query, memory, centres)
-        gaussian = tf.exp(-0.5 * tf.square((_positions(memory, dtype) - centres) / (self.window / 2)))
-        return weights * tf.cast(gaussian, weights.dtype), state
+        gaussian = ops.exp(-0.5 * ops.square((_positions(memory, dtype) - centres) / (self.window / 2)))
+        return weights * ops.cast(gaussian, weights.dtype), state
 
 
-def _positions(memory: dict[str, tf.Tensor], dtype: tf.DType) -> tf.Tensor:
+def _positions(memory: dict[str, ops.Tensor], dtype: str) -> ops.Tensor:
     """Returns the source positions [B, 1, S], counted from 0."""
-    return tf.cast(memory["positions"], dtype)[:, None]
+    return ops.cast(memory["positions"], dtype)[:, None]

@@ -1,10 +1,8 @@
 """Luong et al. (2015), location-based attention: the query alone decides the weights of the source positions."""
 
-import tensorflow as tf
-
+from memattn.attention import ops
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer
-from memattn.attention.ops import masked_softmax
 from memattn.options import PositiveInt
 
 
@@ -25,11 +23,11 @@ class LocationAttention(AttentionMechanism):
         self.position_scores = self.make_dense(self.max_source_length, "position_scores")
 
     def memorize(self, states, mask):
-        return {"values": states, "mask": mask & (tf.range(tf.shape(states)[1]) < self.max_source_length)}
+        return {"values": states, "mask": mask & (ops.arange(ops.shape(states)[1]) < self.max_source_length)}
 
     def score(self, query, memory, state=(), seed=None):
-        length = tf.shape(memory["values"])[1]
+        length = ops.shape(memory["values"])[1]
         logits = self.position_scores(query)  # [B, Q, max_source_length]
-        logits = tf.pad(logits, [[0, 0], [0, 0], [0, tf.maximum(0, length - self.max_source_length)]])
-        logits = tf.ensure_shape(logits[:, :, :length], [None, None, memory["values"].shape[1]])
-        return masked_softmax(logits, memory["mask"][:, None]), state
+        logits = ops.pad(logits, [[0, 0], [0, 0], [0, ops.maximum(0, length - self.max_source_length)]])
+        logits = ops.ensure_shape(logits[:, :, :length], [None, None, memory["values"].shape[1]])
+        return ops.masked_softmax(logits, memory["mask"][:, None]), state

@@ -3,10 +3,8 @@
 Raffel's slides name the mechanism without a formula; the definition here is our own.
 """
 
-import tensorflow as tf
-
+from memattn.attention import ops
 from memattn.attention.monotonic import MonotonicAttention, next_alpha
-from memattn.attention.ops import masked_softmax
 
 
 class MatchaAttention(MonotonicAttention):
@@ -36,19 +34,19 @@ class MatchaAttention(MonotonicAttention):
         energies = self.chunk_energy(query, memory["chunk_keys"])
         if seed is None and self.test_mode == "hard":
             alpha = next_alpha(p, state)  # 1 at one position at most
-            chunk = (tf.cumsum(state, -1) * tf.cumsum(alpha, -1, reverse=True) > 0.5) & memory["mask"][:, None]
-            return tf.cast(masked_softmax(energies, chunk), query.dtype), alpha
-        length = tf.shape(p)[2]
-        reached = tf.linalg.band_part(tf.ones([length, length], p.dtype), 0, -1)  # [m, k]: 1 where m <= k
+            chunk = (ops.cumsum(state, -1) * ops.cumsum(alpha, -1, reverse=True) > 0.5) & memory["mask"][:, None]
+            return ops.cast(ops.masked_softmax(energies, chunk), query.dtype), alpha
+        length = ops.shape(p)[2]
+        reached = ops.triu(ops.ones([length, length], p.dtype))  # [m, k]: 1 where m <= k
         # log prod_{l < k} (1 - p_l); a factor of 0, where p_l is 1, counts as exp(-85).
-        passed = tf.cumsum(tf.math.log(tf.maximum(1 - p, 1e-37)), -1, exclusive=True)
-        waits = tf.exp(tf.where(reached > 0, passed[:, :, None] - passed[..., None], -1e9))  # [B, Q, m, k]
+        passed = ops.cumsum(ops.log(ops.maximum(1 - p, 1e-37)), -1, exclusive=True)
+        waits = ops.exp(ops.where(reached > 0, passed[:, :, None] - passed[..., None], -1e9))  # [B, Q, m, k]
         joint = state[..., None] * waits * p[:, :, None]  # P(m, k)
-        energies = tf.where(memory["mask"][:, None], energies, -1e9)
-        exponentials = tf.exp(energies - tf.reduce_max(energies, -1, keepdims=True))
-        # Sums are products with `reached`: faster than tf.math.cumulative_logsumexp, under XLA by far.
-        totals = tf.einsum("bqml,lk->bqmk", exponentials[:, :, None] * reached, reached)  # over m <= l <= k
-        shares = joint * tf.exp(-tf.math.log(tf.maximum(totals, 1e-35)))  # a division's gradient would overflow
-        shares = tf.einsum("bqmk,jk->bqmj", shares, reached)  # [B, Q, m, j]: sums over k >= j
-        beta = exponentials * tf.reduce_sum(shares * reached, 2)
-        return tf.cast(beta, query.dtype), tf.reduce_sum(joint, 2)
+        energies = ops.where(memory["mask"][:, None], energies, -1e9)
+        exponentials = ops.exp(energies - ops.max(energies, -1, keepdims=True))
+        # Sums are products with `reached`: faster than ops.cumulative_logsumexp, under XLA by far.
+        totals = ops.einsum("bqml,lk->bqmk", exponentials[:, :, None] * reached, reached)  # over m <= l <= k
+        shares = joint * ops.exp(-ops.log(ops.maximum(totals, 1e-35)))  # a division's gradient would overflow
+        shares = ops.einsum("bqmk,jk->bqmj", shares, reached)  # [B, Q, m, j]: sums over k >= j
+        beta = exponentials * ops.sum(shares * reached, 2)
+        return ops.cast(beta, query.dtype), ops.sum(joint, 2)

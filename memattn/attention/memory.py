@@ -3,15 +3,14 @@
 from typing import Literal
 
 import numpy as np
-import tensorflow as tf
 
+from memattn.attention import ops
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer
-from memattn.attention.ops import sum_dtype
 from memattn.attention.slots import slot_memory, source_weights, value_scores
 from memattn.options import OptionError, PositiveInt
 
-SCORINGS = {"softmax": tf.nn.softmax, "sigmoid": tf.sigmoid}  # of logits [..., K]; softmax runs over the slots
+SCORINGS = {"softmax": ops.softmax, "sigmoid": ops.sigmoid}  # of logits [..., K]; softmax runs over the slots
 
 
 class MemoryAttention(AttentionMechanism):
@@ -61,11 +60,11 @@ class MemoryAttention(AttentionMechanism):
     def memorize(self, states, mask):
         logits = self.encoder_scores(states)  # [B, S, K], W_alpha s_t
         if self._encodings is not None:
-            encodings = source_encodings(self._encodings, mask, self.renormalize, sum_dtype(logits.dtype))
-            logits = logits * tf.cast(encodings, logits.dtype)  # Eq. 9
+            encodings = source_encodings(self._encodings, mask, self.renormalize, ops.sum_dtype(logits.dtype))
+            logits = logits * ops.cast(encodings, logits.dtype)  # Eq. 9
         alpha = SCORINGS[self.encoder_scoring](logits)  # [B, S, K], Eq. 5
-        alpha = alpha * tf.expand_dims(tf.cast(mask, alpha.dtype), -1)  # padding adds nothing
-        slots = tf.matmul(alpha, states, transpose_a=True)  # C [B, K, D], Eqs. 4 and 8
+        alpha = alpha * ops.expand_dims(ops.cast(mask, alpha.dtype), -1)  # padding adds nothing
+        slots = ops.matmul(alpha, states, transpose_a=True)  # C [B, K, D], Eqs. 4 and 8
         return slot_memory(slots, alpha, states)  # holds the slots, or the states of a source shorter than K
 
     def score(self, query, memory, state=(), seed=None):
@@ -83,7 +82,7 @@ def position_encodings(num_slots: int, max_source_length: int) -> np.ndarray:
     return (1 - k) * (1 - s) + k * s
 
 
-def source_encodings(encodings: np.ndarray, mask: tf.Tensor, renormalize: str, dtype: tf.DType) -> tf.Tensor:
+def source_encodings(encodings: np.ndarray, mask: ops.Tensor, renormalize: str, dtype: str) -> ops.Tensor:
     """Returns l_s of Eq. 9 [B, S, K] for each position of a batch.
 
     Args:
@@ -92,14 +91,14 @@ def source_encodings(encodings: np.ndarray, mask: tf.Tensor, renormalize: str, d
       renormalize: scale each slot's encodings over the positions of a source to a "sum" or "mean" of 1; "none": do not.
       dtype: type of the result.
     """
-    positions = tf.cumsum(tf.cast(mask, tf.int32), 1) - 1  # -1 for padding in front
-    positions = tf.clip_by_value(positions, 0, len(encodings) - 1)
-    rows = tf.gather(tf.constant(encodings, dtype), positions)  # [B, S, K]
+    positions = ops.cumsum(ops.cast(mask, "int32"), 1) - 1  # -1 for padding in front
+    positions = ops.clip(positions, 0, len(encodings) - 1)
+    rows = ops.take(ops.convert_to_tensor(encodings, dtype), positions, axis=0)  # [B, S, K]
     if renormalize == "none":
         return rows
-    is_real = tf.expand_dims(tf.cast(mask, dtype), -1)  # [B, S, 1]
+    is_real = ops.expand_dims(ops.cast(mask, dtype), -1)  # [B, S, 1]
     rows = rows * is_real
-    sums = tf.reduce_sum(rows, 1, keepdims=True)  # [B, 1, K]; 0 where all is padding
-    shares = tf.math.divide_no_nan(rows, sums)
-    lengths = tf.reduce_sum(is_real, 1, keepdims=True)  # [B, 1, 1]
+    sums = ops.sum(rows, 1, keepdims=True)  # [B, 1, K]; 0 where all is padding
+    shares = ops.divide_no_nan(rows, sums)
+    lengths = ops.sum(is_real, 1, keepdims=True)  # [B, 1, 1]
     return shares * lengths if renormalize == "mean" else shares

@@ -1,9 +1,7 @@
 """Chiu and Raffel (2018): monotonic chunkwise attention (MoChA), a softmax over the positions before each stop."""
 
-import tensorflow as tf
-
+from memattn.attention import ops
 from memattn.attention.monotonic import HardStops, MonotonicAttention
-from memattn.attention.ops import masked_softmax
 from memattn.attention.sparse import SparseScores
 from memattn.options import PositiveInt
 
@@ -31,12 +29,12 @@ class MochaAttention(MonotonicAttention):
     def score(self, query, memory, state, seed=None):
         alpha = self._alpha(query, memory, state, seed)
         energies = self.chunk_energy(query, memory["chunk_keys"])
-        mask = tf.broadcast_to(memory["mask"][:, None], tf.shape(energies))
+        mask = ops.broadcast_to(memory["mask"][:, None], ops.shape(energies))
         if self.chunk_size is None:
             beta = _growing_chunks(alpha, energies, mask)
         else:
             beta = _equal_chunks(self.chunk_size, alpha, energies, mask)
-        return tf.cast(beta, query.dtype), alpha  # the next step begins from alpha, not beta
+        return ops.cast(beta, query.dtype), alpha  # the next step begins from alpha, not beta
 
     def for_search(self):
         if self.test_mode == "soft" or self.chunk_size is None:  # scores would not be sparse
@@ -50,36 +48,36 @@ class HardChunks(HardStops):
     attention: MochaAttention
 
     def score(self, query, memory, state, seed=None):
-        stop, length = self.next_stop(query, memory, state), tf.shape(memory["values"])[1]
-        positions = stop[..., None] + tf.range(1 - self.attention.chunk_size, 1)  # [B, Q, w]
+        stop, length = self.next_stop(query, memory, state), ops.shape(memory["values"])[1]
+        positions = stop[..., None] + ops.arange(1 - self.attention.chunk_size, 1)  # [B, Q, w]
         in_chunk = (positions >= 0) & (stop < length)[..., None]
-        positions = tf.clip_by_value(positions, 0, length - 1)
+        positions = ops.clip(positions, 0, length - 1)
         energy = self.attention.chunk_energy
-        keys = tf.gather(memory["chunk_keys"], positions, batch_dims=1)
+        keys = ops.gather(memory["chunk_keys"], positions)
         energies = energy.energies(energy.query_layer(query), keys)
-        return SparseScores(positions, tf.cast(masked_softmax(energies, in_chunk), query.dtype)), stop
+        return SparseScores(positions, ops.cast(ops.masked_softmax(energies, in_chunk), query.dtype)), stop
 
 
-def _equal_chunks(width: int, alpha: tf.Tensor, energies: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+def _equal_chunks(width: int, alpha: ops.Tensor, energies: ops.Tensor, mask: ops.Tensor) -> ops.Tensor:
     """Returns beta [B, Q, S] for chunks of `width` positions that end at a stop; `mask` is false for padding."""
-    length = tf.shape(alpha)[2]
+    length = ops.shape(alpha)[2]
     windows, is_real = (
-        tf.stack([tf.pad(x, [[0, 0], [0, 0], [width - 1, 0]])[:, :, i : i + length] for i in range(width)], -1)
+        ops.stack([ops.pad(x, [[0, 0], [0, 0], [width - 1, 0]])[:, :, i : i + length] for i in range(width)], -1)
         for x in (energies, mask)
     )  # [B, Q, S, w]: positions k - w + 1 to k for each position k
-    weights = alpha[..., None] * masked_softmax(windows, is_real)
+    weights = alpha[..., None] * ops.masked_softmax(windows, is_real)
     # Item i of a window lies w - 1 - i positions before the window's last.
     addends = [
-        tf.pad(weights[..., i], [[0, 0], [0, 0], [0, width - 1 - i]])[:, :, width - 1 - i :] for i in range(width)
+        ops.pad(weights[..., i], [[0, 0], [0, 0], [0, width - 1 - i]])[:, :, width - 1 - i :] for i in range(width)
     ]
-    return tf.reduce_sum(tf.stack(addends, -1), -1)
+    return ops.sum(ops.stack(addends, -1), -1)
 
 
-def _growing_chunks(alpha: tf.Tensor, energies: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+def _growing_chunks(alpha: ops.Tensor, energies: ops.Tensor, mask: ops.Tensor) -> ops.Tensor:
     """Returns beta [B, Q, S] for chunks from the first position to a stop; `mask` is false for padding."""
-    energies = tf.where(mask, energies, -1e9)
-    totals = tf.math.cumulative_logsumexp(energies, -1)  # over the positions up to k
-    length = tf.shape(alpha)[2]
-    up_to = tf.linalg.band_part(tf.ones([length, length], tf.bool), -1, 0)  # [k, j]: j <= k
-    exponents = tf.where(up_to, energies[:, :, None] - totals[..., None], -1e9)  # [B, Q, k, j], at most 0
-    return tf.einsum("bqk,bqkj->bqj", alpha, tf.exp(exponents))
+    energies = ops.where(mask, energies, -1e9)
+    totals = ops.cumulative_logsumexp(energies, -1)  # over the positions up to k
+    length = ops.shape(alpha)[2]
+    up_to = ops.tril(ops.ones([length, length], "bool"))  # [k, j]: j <= k
+    exponents = ops.where(up_to, energies[:, :, None] - totals[..., None], -1e9)  # [B, Q, k, j], at most 0
+    return ops.einsum("bqk,bqkj->bqj", alpha, ops.exp(exponents))

@@ -2,11 +2,11 @@
 
 from typing import Annotated, Literal
 
-import tensorflow as tf
+import keras
 
+from memattn.attention import ops
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_of
-from memattn.attention.ops import GENERATOR, cast, sum_dtype
 from memattn.attention.sparse import SparseScores
 from memattn.options import PositiveInt, Range
 
@@ -14,7 +14,7 @@ _LOWEST = -1e9  # energy of padding, whose sigmoid is 0
 _BLOCK = 8  # number of positions that hard attention examines at once
 
 
-class ScaledEnergy(tf.keras.layers.Layer):
+class ScaledEnergy(keras.layers.Layer):
     """Energies g v/||v|| . tanh(W_q h + b + W_k s) + r, with learned scale g and offset r.
 
     Args:
@@ -27,7 +27,7 @@ class ScaledEnergy(tf.keras.layers.Layer):
         super().__init__(**kwargs)
         self.units, self.offset = units, offset
         self.query_layer, self.key_layer = (
-            tf.keras.layers.Dense(
+            keras.layers.Dense(
                 units,
                 use_bias=name == "query",
                 kernel_initializer=initializer_of(f"{self.name}/{name}", initializer),
@@ -36,12 +36,12 @@ class ScaledEnergy(tf.keras.layers.Layer):
             )
             for name in ("query", "key")
         )
-        self._v_initializer = tf.keras.initializers.get(initializer_of(f"{self.name}/v", initializer))
+        self._v_initializer = keras.initializers.get(initializer_of(f"{self.name}/v", initializer))
         self.v = self.g = self.r = None
 
     def build(self, states_shape):
         """Makes all weights except those of `query_layer`; their paths begin with that of the enclosing layer."""
-        constant = tf.keras.initializers.Constant
+        constant = keras.initializers.Constant
         self.v = self.add_weight(shape=(self.units,), initializer=self._v_initializer, name="v")
         self.g = self.add_weight(shape=(), initializer=constant(self.units**-0.5), name="g")
         if self.offset is not None:
@@ -49,27 +49,27 @@ class ScaledEnergy(tf.keras.layers.Layer):
         self.key_layer.build(states_shape)
         self.built = True
 
-    def keys(self, states: tf.Tensor) -> tf.Tensor:
+    def keys(self, states: ops.Tensor) -> ops.Tensor:
         """Returns the keys [B, S, units] of states [B, S, D]; must be called before energies are computed."""
         if not self.built:
             self.build(states.shape)
         return self.key_layer(states)
 
-    def call(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
+    def call(self, query: ops.Tensor, keys: ops.Tensor) -> ops.Tensor:
         """Returns energies [B, Q, S], in float32 or float64, of queries [B, Q, U] and keys [B, S, units]."""
         return self.energies(self.query_layer(query), keys[:, None])
 
-    def energies(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
+    def energies(self, query: ops.Tensor, keys: ops.Tensor) -> ops.Tensor:
         """Returns energies [B, Q, N] of projected queries [B, Q, units] and N keys for each, [B, Q, N, units].
 
         `query_layer` projects the queries; the axis Q of the keys may be 1.
         """
-        hidden = tf.tanh(query[:, :, None] + keys)
-        dtype = sum_dtype(hidden.dtype)
-        v, g = cast(self.v, dtype), cast(self.g, dtype)
-        direction = tf.cast(g * tf.math.l2_normalize(v), hidden.dtype)  # 0 for v = 0
-        energies = tf.cast(tf.einsum("bqsu,u->bqs", hidden, direction), dtype)
-        return energies if self.r is None else energies + cast(self.r, dtype)
+        hidden = ops.tanh(query[:, :, None] + keys)
+        dtype = ops.sum_dtype(hidden.dtype)
+        v, g = ops.cast(self.v, dtype), ops.cast(self.g, dtype)
+        direction = ops.cast(g * ops.l2_normalize(v), hidden.dtype)  # 0 for v = 0
+        energies = ops.cast(ops.einsum("bqsu,u->bqs", hidden, direction), dtype)
+        return energies if self.r is None else energies + ops.cast(self.r, dtype)
 
 
 class MonotonicAttention(AttentionMechanism):
@@ -108,37 +108,37 @@ class MonotonicAttention(AttentionMechanism):
 
     def memorize(self, states, mask):
         memory = {"values": states, "mask": mask, "stop_keys": self.stop_energy.keys(states)}
-        memory["lengths"] = tf.reduce_sum(tf.cast(mask, tf.int32), 1)  # [B]; padding comes last
+        memory["lengths"] = ops.sum(ops.cast(mask, "int32"), 1)  # [B]; padding comes last
         return memory if self.chunk_energy is None else {**memory, "chunk_keys": self.chunk_energy.keys(states)}
 
     def initial_state(self, memory, num_queries):
         """Returns alpha [B, Q, S] before the first step, as if a step had stopped at the first position."""
-        batch, length = tf.unstack(tf.shape(memory["values"])[:2])
-        first = tf.zeros([batch, num_queries], tf.int32)
-        alpha = tf.one_hot(first, length, dtype=sum_dtype(memory["values"].dtype))
-        return tf.ensure_shape(alpha, [None, num_queries, memory["values"].shape[1]])
+        sizes = ops.shape(memory["values"])
+        first = ops.zeros([sizes[0], num_queries], "int32")
+        alpha = ops.one_hot(first, sizes[1], dtype=ops.sum_dtype(memory["values"].dtype))
+        return ops.ensure_shape(alpha, [None, num_queries, memory["values"].shape[1]])
 
     def score(self, query, memory, state, seed=None):
         alpha = self._alpha(query, memory, state, seed)
-        return tf.cast(alpha, query.dtype), alpha
+        return ops.cast(alpha, query.dtype), alpha
 
     def for_search(self):
         return HardStops(self) if self.test_mode == "hard" else self
 
-    def _alpha(self, query: tf.Tensor, memory: dict, previous: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
+    def _alpha(self, query: ops.Tensor, memory: dict, previous: ops.Tensor, seed: ops.Tensor | None) -> ops.Tensor:
         """Returns alpha [B, Q, S], in float32 or float64; `previous` is alpha of the step before."""
         return next_alpha(self._p(query, memory, seed), previous)
 
-    def _p(self, query: tf.Tensor, memory: dict, seed: tf.Tensor | None) -> tf.Tensor:
+    def _p(self, query: ops.Tensor, memory: dict, seed: ops.Tensor | None) -> ops.Tensor:
         """Returns p [B, Q, S], the probability of stopping at each position if the step reaches it."""
         energies = self.stop_energy(query, memory["stop_keys"])
         if seed is not None:
-            noise = tf.random.stateless_normal(tf.shape(energies), seed, dtype=energies.dtype, alg=GENERATOR)
+            noise = ops.normal(ops.shape(energies), seed, energies.dtype)
             energies = energies + self.noise * noise
-        energies = tf.where(memory["mask"][:, None], energies, _LOWEST)
+        energies = ops.where(memory["mask"][:, None], energies, _LOWEST)
         if seed is None and self.test_mode == "hard":
-            return tf.cast(energies > 0, energies.dtype)
-        return tf.sigmoid(energies)
+            return ops.cast(energies > 0, energies.dtype)
+        return ops.sigmoid(energies)
 
     def _energy(self, offset: float | None, name: str) -> ScaledEnergy:
         return ScaledEnergy(
@@ -155,43 +155,43 @@ class HardStops:
     def __init__(self, attention: MonotonicAttention):
         self.attention = attention
 
-    def initial_state(self, memory: dict[str, tf.Tensor], num_queries: int) -> tf.Tensor:
-        return tf.zeros([tf.shape(memory["values"])[0], num_queries], tf.int32)
+    def initial_state(self, memory: dict[str, ops.Tensor], num_queries: int) -> ops.Tensor:
+        return ops.zeros([ops.shape(memory["values"])[0], num_queries], "int32")
 
     def score(
-        self, query: tf.Tensor, memory: dict[str, tf.Tensor], state: tf.Tensor, seed: tf.Tensor | None = None
-    ) -> tuple[SparseScores, tf.Tensor]:
+        self, query: ops.Tensor, memory: dict[str, ops.Tensor], state: ops.Tensor, seed: ops.Tensor | None = None
+    ) -> tuple[SparseScores, ops.Tensor]:
         """Returns the score of one position, and the next state. A search passes no `seed`: there is no noise."""
-        stop, length = self.next_stop(query, memory, state), tf.shape(memory["values"])[1]
-        positions = tf.minimum(stop, length - 1)[..., None]
-        return SparseScores(positions, tf.cast(stop < length, query.dtype)[..., None]), stop
+        stop, length = self.next_stop(query, memory, state), ops.shape(memory["values"])[1]
+        positions = ops.minimum(stop, length - 1)[..., None]
+        return SparseScores(positions, ops.cast(stop < length, query.dtype)[..., None]), stop
 
-    def next_stop(self, query: tf.Tensor, memory: dict, start: tf.Tensor) -> tf.Tensor:
+    def next_stop(self, query: ops.Tensor, memory: dict, start: ops.Tensor) -> ops.Tensor:
         """Returns the first position [B, Q], from `start` [B, Q] on, whose energy is above 0; S if there is none.
 
         Examines _BLOCK positions at a time until every query of the batch has stopped, or is at the end of its source.
         So a step takes as many blocks as the query that moves farthest.
         """
         energy = self.attention.stop_energy
-        length = tf.shape(memory["values"])[1]
+        length = ops.shape(memory["values"])[1]
         lengths = memory["lengths"][:, None]
         projected = energy.query_layer(query)
 
         def undecided(start, stop):
-            return tf.reduce_any((stop == length) & (start < lengths))
+            return ops.any((stop == length) & (start < lengths))
 
         def examine_block(start, stop):
-            positions = start[..., None] + tf.range(_BLOCK)  # [B, Q, _BLOCK]
-            keys = tf.gather(memory["stop_keys"], tf.minimum(positions, length - 1), batch_dims=1)
+            positions = start[..., None] + ops.arange(_BLOCK)  # [B, Q, _BLOCK]
+            keys = ops.gather(memory["stop_keys"], ops.minimum(positions, length - 1))
             stops_here = (energy.energies(projected, keys) > 0) & (positions < lengths[..., None])
-            first = tf.argmax(stops_here, -1, tf.int32) + start
-            is_first_stop = tf.reduce_any(stops_here, -1) & (stop == length)
-            return start + _BLOCK, tf.where(is_first_stop, first, stop)
+            first = ops.argmax(stops_here, -1) + start
+            is_first_stop = ops.any(stops_here, -1) & (stop == length)
+            return start + _BLOCK, ops.where(is_first_stop, first, stop)
 
-        return tf.while_loop(undecided, examine_block, (start, tf.zeros_like(start) + length))[1]
+        return ops.while_loop(undecided, examine_block, (start, ops.zeros_like(start) + length))[1]
 
 
-def next_alpha(p: tf.Tensor, previous: tf.Tensor) -> tf.Tensor:
+def next_alpha(p: ops.Tensor, previous: ops.Tensor) -> ops.Tensor:
     """Returns alpha_j = p_j sum_{k <= j} alpha'_k prod_{k <= l < j} (1 - p_l), [B, Q, S].
 
     Solves q_j = (1 - p_{j-1}) q_{j-1} + alpha'_j in log2 S doublings; alpha_j = p_j q_j. There is no division, and all
@@ -201,20 +201,18 @@ def next_alpha(p: tf.Tensor, previous: tf.Tensor) -> tf.Tensor:
       p: [B, Q, S], the probability of stopping at each position if the step reaches it.
       previous: alpha' [B, Q, S], the weights of the step before.
     """
-    passing = tf.pad(1 - p, [[0, 0], [0, 0], [1, 0]])[:, :, :-1]  # 1 - p of the position before
+    passing = ops.pad(1 - p, [[0, 0], [0, 0], [1, 0]])[:, :, :-1]  # 1 - p of the position before
     return p * linear_recurrence(passing, previous)
 
 
-def linear_recurrence(factors: tf.Tensor, terms: tf.Tensor) -> tf.Tensor:
+def linear_recurrence(factors: ops.Tensor, terms: ops.Tensor) -> ops.Tensor:
     """Returns x over the last axis: x_j = factors_j x_{j-1} + terms_j, where x_{-1} = 0."""
-    length, leading = tf.shape(terms)[-1], [[0, 0]] * (len(terms.shape) - 1)
-    shape = factors.shape.merge_with(terms.shape)
-    for x in (factors, terms):
-        x.set_shape(shape)
+    length, leading = ops.shape(terms)[-1], [[0, 0]] * (len(terms.shape) - 1)
+    ops.unify_shapes(factors, terms)
 
     def shifted(x, shift):
-        moved = tf.pad(x, tf.concat([leading, [[shift, 0]]], 0))[..., :length]
-        moved.set_shape(shape)  # a loop must keep its shapes, and padding loses them
+        moved = ops.pad(x, [*leading, [shift, 0]])[..., :length]
+        ops.unify_shapes(moved, x)  # a loop must keep its shapes, and padding loses them
         return moved
 
     def doubled(shift, factors, terms):
@@ -225,4 +223,4 @@ def linear_recurrence(factors: tf.Tensor, terms: tf.Tensor) -> tf.Tensor:
         while shift < static_length:
             shift, factors, terms = doubled(shift, factors, terms)
         return terms
-    return tf.while_loop(lambda shift, *_: shift < length, doubled, (1, factors, terms))[2]
+    return ops.while_loop(lambda shift, *_: shift < length, doubled, (1, factors, terms))[2]

@@ -1,7 +1,6 @@
 """No attention: an empty memory, from which the decoder reads a context of width 0."""
 
-import tensorflow as tf
-
+from memattn.attention import ops
 from memattn.attention.base import AttentionMechanism
 
 
@@ -13,8 +12,8 @@ class NoAttention(AttentionMechanism):
     def context_size(self, value_size: int) -> int:
         return 0
 
-    def memorize(self, states: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
-        positions = tf.zeros_like(mask, states.dtype)[:, None][:, :0]  # [B, 0, S]
+    def memorize(self, states: ops.Tensor, mask: ops.Tensor) -> dict[str, ops.Tensor]:
+        positions = ops.zeros_like(mask, states.dtype)[:, None][:, :0]  # [B, 0, S]
         return {"values": states[:, :0, :0], "positions": positions}
 
     def score(self, query, memory, state=(), seed=None):

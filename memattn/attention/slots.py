@@ -6,15 +6,15 @@ well read the states s by beta alpha^T: the context is the same, read from S vec
 
 from typing import Literal
 
-import tensorflow as tf
+import keras
 
+from memattn.attention import ops
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_of
-from memattn.attention.ops import additive_energies
 from memattn.options import PositiveInt
 
 
-def slot_memory(slots: tf.Tensor, alpha: tf.Tensor, states: tf.Tensor) -> dict[str, tf.Tensor]:
+def slot_memory(slots: ops.Tensor, alpha: ops.Tensor, states: ops.Tensor) -> dict[str, ops.Tensor]:
     """Returns the memory whose "values" are the slots C [B, K, D], or the states [B, S, D] if S is static and below K.
 
     `alpha` [B, S, K] holds the weights that made the slots.
@@ -23,18 +23,18 @@ def slot_memory(slots: tf.Tensor, alpha: tf.Tensor, states: tf.Tensor) -> dict[s
     return {"values": states, "alpha_of_states": alpha} if is_short else {"values": slots, "alpha": alpha}
 
 
-def value_scores(beta: tf.Tensor, memory: dict[str, tf.Tensor]) -> tf.Tensor:
+def value_scores(beta: ops.Tensor, memory: dict[str, ops.Tensor]) -> ops.Tensor:
     """Returns the scores of memory["values"] [B, Q, M] for the weights beta [B, Q, K] of the slots."""
     if "alpha_of_states" in memory:
-        return tf.matmul(beta, memory["alpha_of_states"], transpose_b=True)
+        return ops.matmul(beta, memory["alpha_of_states"], transpose_b=True)
     return beta
 
 
-def source_weights(scores: tf.Tensor, memory: dict[str, tf.Tensor]) -> tf.Tensor:
+def source_weights(scores: ops.Tensor, memory: dict[str, ops.Tensor]) -> ops.Tensor:
     """Returns the weights beta alpha^T of the source positions [B, Q, S], for scores that `value_scores` returned."""
     if "alpha_of_states" in memory:
         return scores
-    return tf.matmul(scores, memory["alpha"], transpose_b=True)
+    return ops.matmul(scores, memory["alpha"], transpose_b=True)
 
 
 class SlotReader(AttentionMechanism):
@@ -67,18 +67,18 @@ class SlotReader(AttentionMechanism):
         else:
             self.key_layer = self.make_dense(self.read_units, "key")  # W_read
             self.query_layer = self.make_dense(self.read_units, "query", use_bias=True)  # W_q and b
-            self._v_initializer = tf.keras.initializers.get(initializer_of("v", initializer))
+            self._v_initializer = keras.initializers.get(initializer_of("v", initializer))
 
     def memorize(self, states, mask):
         alpha = self._alpha(states, mask)
-        slots = tf.matmul(alpha, states, transpose_a=True)  # C [B, K, D]
+        slots = ops.matmul(alpha, states, transpose_a=True)  # C [B, K, D]
         return self._with_keys(slot_memory(slots, alpha, states), slots)
 
-    def _alpha(self, states: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    def _alpha(self, states: ops.Tensor, mask: ops.Tensor) -> ops.Tensor:
         """Returns the writing weights alpha [B, S, K] of states [B, S, D]; padding, where `mask` is false, gets 0."""
         raise NotImplementedError
 
-    def _with_keys(self, memory: dict[str, tf.Tensor], slots: tf.Tensor) -> dict[str, tf.Tensor]:
+    def _with_keys(self, memory: dict[str, ops.Tensor], slots: ops.Tensor) -> dict[str, ops.Tensor]:
         """Returns the memory, with W_read C_k for each slot C_k in `slots` [B, K, D] if they are read additively."""
         if self.read == "address":
             return memory
@@ -87,14 +87,14 @@ class SlotReader(AttentionMechanism):
         return {**memory, "keys": self.key_layer(slots)}
 
     def score(self, query, memory, state=(), seed=None):
-        beta = tf.nn.softmax(self._slot_logits(query, memory))  # [B, Q, K]
+        beta = ops.softmax(self._slot_logits(query, memory))  # [B, Q, K]
         return value_scores(beta, memory), state
 
-    def _slot_logits(self, query: tf.Tensor, memory: dict[str, tf.Tensor]) -> tf.Tensor:
+    def _slot_logits(self, query: ops.Tensor, memory: dict[str, ops.Tensor]) -> ops.Tensor:
         """Returns the logits of beta [B, Q, K]."""
         if self.read == "address":
             return self.decoder_scores(query)
-        return additive_energies(self.query_layer(query), memory["keys"], self.v)
+        return ops.additive_energies(self.query_layer(query), memory["keys"], self.v)
 
     def alignments(self, memory, scores):
         return source_weights(scores, memory)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-import tensorflow as tf
+from memattn.attention import ops
 
 
 class SparseScores(NamedTuple):
@@ -13,21 +13,21 @@ class SparseScores(NamedTuple):
       weights: their scores [B, Q, N].
     """
 
-    positions: tf.Tensor
-    weights: tf.Tensor
+    positions: ops.Tensor
+    weights: ops.Tensor
 
 
-def contexts(scores: tf.Tensor | SparseScores, values: tf.Tensor) -> tf.Tensor:
+def contexts(scores: ops.Tensor | SparseScores, values: ops.Tensor) -> ops.Tensor:
     """Returns the contexts scores @ values [B, Q, D] (Eqs. 1 and 6) for scores [B, Q, M] and values [B, M, D]."""
     if isinstance(scores, SparseScores):
-        rows = tf.gather(values, scores.positions, batch_dims=1)  # [B, Q, N, D]
-        return tf.reduce_sum(scores.weights[..., None] * rows, 2)
-    return tf.matmul(scores, values)
+        rows = ops.gather(values, scores.positions)  # [B, Q, N, D]
+        return ops.sum(scores.weights[..., None] * rows, 2)
+    return ops.matmul(scores, values)
 
 
-def dense(scores: tf.Tensor | SparseScores, length: int | tf.Tensor) -> tf.Tensor:
+def dense(scores: ops.Tensor | SparseScores, length: int | ops.Tensor) -> ops.Tensor:
     """Returns scores as a tensor [B, Q, length]; weights of a repeated position are added."""
     if not isinstance(scores, SparseScores):
         return scores
-    places = tf.one_hot(scores.positions, length, dtype=scores.weights.dtype)  # [B, Q, N, length]
-    return tf.reduce_sum(places * scores.weights[..., None], 2)
+    places = ops.one_hot(scores.positions, length, dtype=scores.weights.dtype)  # [B, Q, N, length]
+    return ops.sum(places * scores.weights[..., None], 2)

@@ -1,8 +1,6 @@
 """A baseline without writing weights: each slot is the mean of one of K equal stretches of the source."""
 
-import tensorflow as tf
-
-from memattn.attention.ops import sum_dtype
+from memattn.attention import ops
 from memattn.attention.slots import SlotReader
 
 
@@ -23,18 +21,18 @@ class StretchMeansAttention(SlotReader):
     """
 
     def _alpha(self, states, mask):
-        return tf.cast(stretch_weights(self.num_slots, mask, sum_dtype(states.dtype)), states.dtype)
+        return ops.cast(stretch_weights(self.num_slots, mask, ops.sum_dtype(states.dtype)), states.dtype)
 
 
-def stretch_weights(num_slots: int, mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+def stretch_weights(num_slots: int, mask: ops.Tensor, dtype: str) -> ops.Tensor:
     """Returns alpha [B, S, K]: alpha_tk = |position t in stretch k| / |stretch k|.
 
     Of n positions, the t-th covers [t - 1, t], and stretch k covers [(k - 1) n / K, k n / K]. `mask` [B, S] is false
     for padding, which belongs to no stretch.
     """
-    real = tf.expand_dims(tf.cast(mask, dtype), -1)  # [B, S, 1]
-    ends = tf.cumsum(real, 1)  # [B, S, 1], t
-    stretch = tf.reduce_sum(real, 1, keepdims=True) / num_slots  # [B, 1, 1], n / K
-    stretch_ends = tf.range(1, num_slots + 1, dtype=dtype) * stretch  # [B, 1, K]
-    overlaps = tf.minimum(ends, stretch_ends) - tf.maximum(ends - 1, stretch_ends - stretch)
-    return real * tf.math.divide_no_nan(tf.nn.relu(overlaps), stretch)
+    real = ops.expand_dims(ops.cast(mask, dtype), -1)  # [B, S, 1]
+    ends = ops.cumsum(real, 1)  # [B, S, 1], t
+    stretch = ops.sum(real, 1, keepdims=True) / num_slots  # [B, 1, 1], n / K
+    stretch_ends = ops.arange(1, num_slots + 1, dtype=dtype) * stretch  # [B, 1, K]
+    overlaps = ops.minimum(ends, stretch_ends) - ops.maximum(ends - 1, stretch_ends - stretch)
+    return real * ops.divide_no_nan(ops.relu(overlaps), stretch)

@@ -1,8 +1,6 @@
 """Memory attention whose slots are weighted means over stretches of the source; not in the paper."""
 
-import tensorflow as tf
-
-from memattn.attention.ops import masked_softmax, sum_dtype
+from memattn.attention import ops
 from memattn.attention.slots import SlotReader
 
 _LOWEST_WINDOW = -8.0  # least value of a window; W_alpha s_t can still outweigh it
@@ -29,23 +27,23 @@ class WindowedMemoryAttention(SlotReader):
 
     def _alpha(self, states, mask):
         logits = with_windows(self.encoder_scores(states), mask)
-        return masked_softmax(logits, tf.expand_dims(mask, -1), axis=1)
+        return ops.masked_softmax(logits, ops.expand_dims(mask, -1), axis=1)
 
 
-def with_windows(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+def with_windows(logits: ops.Tensor, mask: ops.Tensor) -> ops.Tensor:
     """Returns logits [B, S, K] of alpha plus the windows; `mask` [B, S] is false for padding."""
-    return logits + tf.cast(position_windows(logits.shape[-1], mask, sum_dtype(logits.dtype)), logits.dtype)
+    return logits + ops.cast(position_windows(logits.shape[-1], mask, ops.sum_dtype(logits.dtype)), logits.dtype)
 
 
-def position_windows(num_slots: int, mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+def position_windows(num_slots: int, mask: ops.Tensor, dtype: str) -> ops.Tensor:
     """Returns the windows as logits [B, S, K]: -d^2 / (2 sigma^2), at least _LOWEST_WINDOW.
 
     d is a position's distance to the middle of slot k's stretch; sigma is a quarter of a stretch, or a quarter of one
     position if that is longer. `mask` [B, S] is false for padding, which belongs to no stretch.
     """
-    real = tf.cast(mask, dtype)
-    positions = tf.expand_dims(tf.cumsum(real, 1), -1) - 0.5  # [B, S, 1], middles of the positions
-    stretch = tf.reduce_sum(real, 1)[:, None, None] / num_slots  # [B, 1, 1]
-    middles = (tf.range(num_slots, dtype=dtype) + 0.5) * stretch  # [B, 1, K]
-    deviation = tf.maximum(stretch, 1.0) / 4
-    return tf.maximum(-0.5 * tf.square((positions - middles) / deviation), _LOWEST_WINDOW)
+    real = ops.cast(mask, dtype)
+    positions = ops.expand_dims(ops.cumsum(real, 1), -1) - 0.5  # [B, S, 1], middles of the positions
+    stretch = ops.sum(real, 1)[:, None, None] / num_slots  # [B, 1, 1]
+    middles = (ops.arange(num_slots, dtype=dtype) + 0.5) * stretch  # [B, 1, K]
+    deviation = ops.maximum(stretch, 1.0) / 4
+    return ops.maximum(-0.5 * ops.square((positions - middles) / deviation), _LOWEST_WINDOW)

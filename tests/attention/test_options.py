@@ -165,7 +165,7 @@ def test_arguments_without_a_name_are_refused():
         (
             [(2, 3, 4), (2, 5, 4)],
             {"value_mask": [5, 2]},
-            "value_mask: expected .B, S., .*; from lengths: tf",
+            "value_mask: expected .B, S., .*; from lengths: arange",
         ),
     ],
 )
