@@ -56,6 +56,8 @@ setup(
             "nbformat>=5,<6",
             "ipykernel>=6,<8",
         ],
+        "jax": ["jax>=0.4.30"],  # for memattn.layers; see docs/start/install.md
+        "torch": ["torch>=2.1"],
         "docs": ["sphinx>=8.1,<10", "myst-nb>=1.2,<2", "furo>=2024.8.6"],
         "lint": ["ruff>=0.6,<1", "mypy>=1.15,<3", "types-PyYAML"],
         "addons": ["tensorflow==2.15.1", "tensorflow-addons==0.23.0", "typing_extensions==4.5.0"],

@@ -1,11 +1,16 @@
 """Tensor functions of the layers: those of the backend of Keras, by the names of keras.ops, and functions made of them.
 
-A size, as `shape` returns it, is a scalar tensor.
+A size, as `shape` returns it, is a scalar tensor on TensorFlow and an int elsewhere.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memattn.attention.tensorflow_ops import *
+import keras
+
+if TYPE_CHECKING or keras.backend.backend() == "tensorflow":
+    from memattn.attention.tensorflow_ops import *
+else:
+    from memattn.attention.keras_ops import *
 
 
 def padding_last(values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,0 +1,156 @@
+"""Tensor functions of the layers where Keras runs on JAX or PyTorch: those of keras.ops, and what these lack."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import ml_dtypes
+from keras import KerasTensor as Tensor
+from keras import Variable, ops
+from keras.backend import standardize_dtype as dtype_name
+from keras.ops import (
+    abs,
+    any,
+    arange,
+    argsort,
+    broadcast_to,
+    cast,
+    clip,
+    convert_to_tensor,
+    divide_no_nan,
+    einsum,
+    exp,
+    expand_dims,
+    log,
+    max,
+    minimum,
+    one_hot,
+    ones,
+    ones_like,
+    pad,
+    relu,
+    reshape,
+    shape,
+    sigmoid,
+    square,
+    stack,
+    sum,
+    take,
+    tanh,
+    transpose,
+    tril,
+    triu,
+    where,
+    while_loop,
+    zeros,
+    zeros_like,
+)
+from keras.tree import map_structure
+
+COMPILES_RECURRENCE = True  # a loop over queries
+init_scope = contextlib.nullcontext
+seed_generator = keras.random.SeedGenerator
+
+
+def lowest(dtype: Any) -> float:
+    """Returns the lowest number of a floating dtype."""
+    return float(ml_dtypes.finfo(dtype_name(dtype)).min)
+
+
+def argmax(x: Tensor, axis: int) -> Tensor:
+    """Returns the index of the greatest item, the first if there are several, as int32."""
+    return ops.cast(ops.argmax(ops.cast(x, "int32"), axis), "int32")
+
+
+def cumsum(x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """Returns the sums up to each item, or up to the one before; if `reverse`, from the last item on."""
+    if reverse:
+        return ops.flip(cumsum(ops.flip(x, axis), axis, exclusive), axis)
+    sums = ops.cumsum(x, axis)
+    return sums - x if exclusive else sums
+
+
+def cumulative_logsumexp(x: Tensor, axis: int) -> Tensor:
+    """Returns the logarithms of the sums of exp(x) up to each item."""
+    return ops.associative_scan(ops.logaddexp, x, axis=axis)
+
+
+def ensure_shape(x: Tensor, sizes: Any) -> Tensor:
+    """Returns `x`, whose shape is known."""
+    del sizes
+    return x
+
+
+def gather(x: Tensor, positions: Tensor) -> Tensor:
+    """Returns x[b, positions[b]] for each b of the batch."""
+    batch = ops.arange(x.shape[0], dtype="int32")
+    return x[ops.reshape(batch, [-1] + [1] * (len(positions.shape) - 1)), positions]
+
+
+def l2_normalize(x: Tensor) -> Tensor:
+    """Returns x / ||x||; 0 for 0."""
+    return x * ops.rsqrt(ops.maximum(ops.sum(ops.square(x)), 1e-12))
+
+
+def matmul(x: Tensor, y: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
+    """Returns products of matrices, of which either may be transposed first."""
+    x = ops.swapaxes(x, -1, -2) if transpose_a else x
+    return ops.matmul(x, ops.swapaxes(y, -1, -2) if transpose_b else y)
+
+
+def maximum(x: Any, y: Any) -> Any:
+    """Returns the greater number at each position; an int for two sizes."""
+    is_size = isinstance(x, int) and isinstance(y, int)
+    return sorted((x, y))[1] if is_size else ops.maximum(x, y)
+
+
+def reciprocal_no_nan(x: Tensor) -> Tensor:
+    """Returns 1 / x; 0 for 0."""
+    return ops.divide_no_nan(ops.ones_like(x), x)
+
+
+def softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """Returns the softmax; keras.ops.softmax would warn of an axis of one item, such as a memory of one slot."""
+    return ops.exp(ops.log_softmax(x, axis))
+
+
+def unify_shapes(*tensors: Tensor) -> None:
+    """Does nothing: shapes are known."""
+
+
+def draw_seed(generator: keras.random.SeedGenerator) -> Tensor:
+    """Returns a random seed [2]."""
+    return generator.next()
+
+
+def fold_in(seed: Tensor, step: Any) -> Tensor:
+    """Returns a seed [2] for each of several steps. `draw_seed` counts with the second number."""
+    return ops.stack([seed[0] + ops.cast(step, seed.dtype), seed[1]])
+
+
+def normal(sizes: Any, seed: Any, dtype: Any) -> Tensor:
+    """Returns numbers from the standard normal distribution, the same for the same seed [2]."""
+    if keras.backend.backend() == "torch":  # wants an int
+        seed = (int(seed[0]) + 1_000_003 * int(seed[1])) % 2**31
+    return keras.random.normal(sizes, dtype=dtype, seed=seed)
+
+
+def run_loop(
+    step: Callable[[Any, Tensor, Any], tuple[Sequence[Tensor], Any]],
+    state: Any,
+    inputs: Tensor,
+    *,
+    num_outputs: int,
+    dtype: Any,
+) -> list[Tensor]:
+    """Calls `step` for each of T inputs in order; see `run_loop` of step_loop.py."""
+    del num_outputs, dtype
+
+    def scanned(state, inputs):
+        outputs, state = step(*inputs, state)
+        return state, tuple(output[:, 0] for output in outputs)
+
+    by_step = ops.swapaxes(inputs, 0, 1)[:, :, None]  # [T, B, 1, ...]
+    _, outputs = ops.scan(scanned, state, (ops.arange(inputs.shape[1], dtype="int32"), by_step))
+    return [ops.swapaxes(output, 0, 1) for output in outputs]

@@ -1,0 +1,41 @@
+"""The attention layers alone, for a model on any backend of Keras 3; they need no TensorFlow on JAX and PyTorch."""
+
+from memattn.attention import (
+    AttentionMechanism,
+    BahdanauAttention,
+    FeedForwardAttention,
+    LatentsAttention,
+    LinearAttention,
+    LocalMonotonicAttention,
+    LocalPredictiveAttention,
+    LocationAttention,
+    LuongAttention,
+    LuongDotAttention,
+    MatchaAttention,
+    MemoryAttention,
+    MochaAttention,
+    MonotonicAttention,
+    NoAttention,
+    StretchMeansAttention,
+    WindowedMemoryAttention,
+)
+
+__all__ = [
+    "AttentionMechanism",
+    "BahdanauAttention",
+    "FeedForwardAttention",
+    "LatentsAttention",
+    "LinearAttention",
+    "LocalMonotonicAttention",
+    "LocalPredictiveAttention",
+    "LocationAttention",
+    "LuongAttention",
+    "LuongDotAttention",
+    "MatchaAttention",
+    "MemoryAttention",
+    "MochaAttention",
+    "MonotonicAttention",
+    "NoAttention",
+    "StretchMeansAttention",
+    "WindowedMemoryAttention",
+]
