@@ -1,7 +1,7 @@
 """memattn: attention with a fixed-size memory for sequence-to-sequence models, in TensorFlow.
 
-The names in this module are the public interface; subpackages and their modules are internal and may change.
-TensorFlow is imported on first use of a name, so that commands answer --help at once.
+The names in this module and in `memattn.layers` are the public interface; subpackages and their modules are internal
+and may change. TensorFlow is imported on first use of a name, so that commands answer --help at once.
 """
 
 import importlib
@@ -21,6 +21,7 @@ _MODULES = {  # modules of the public names, beside the mechanisms, whose names 
     "AttentionMechanism": "memattn.attention",
     "Seq2Seq": "memattn.models.seq2seq",
     "Seq2SeqConfig": "memattn.models.seq2seq",
+    "SlotMemory": "memattn.attention",
     "beam_search": "memattn.search.beam_search",
     "evaluate_model": "memattn.api",
     "load": "memattn.serving.translator",

@@ -16,6 +16,7 @@ from memattn.attention import (
     MochaAttention,
     MonotonicAttention,
     NoAttention,
+    SlotMemory,
     StretchMeansAttention,
     WindowedMemoryAttention,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "MochaAttention",
     "MonotonicAttention",
     "NoAttention",
+    "SlotMemory",
     "StretchMeansAttention",
     "WindowedMemoryAttention",
 ]

@@ -20,6 +20,7 @@ from memattn.attention.memory import MemoryAttention
 from memattn.attention.mocha import MochaAttention
 from memattn.attention.monotonic import MonotonicAttention
 from memattn.attention.none import NoAttention
+from memattn.attention.slot_memory import SlotMemory as SlotMemory
 from memattn.attention.stretch_means import StretchMeansAttention
 from memattn.attention.windowed_memory import WindowedMemoryAttention
 from memattn.options import OptionError, arguments, not_one_of
