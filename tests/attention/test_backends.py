@@ -4,6 +4,7 @@
 `PYTHONPATH=.:tests python tests/attention/test_backends.py` stores those of TensorFlow.
 """
 
+import doctest
 import sys
 from pathlib import Path
 
@@ -147,6 +148,15 @@ def test_the_noise_of_each_training_step_is_new():
     model.compile(keras.optimizers.SGD(0.0), "mse")
     losses = model.fit(*examples(), batch_size=16, epochs=2, shuffle=False, verbose=0).history["loss"]
     assert abs(losses[1] - losses[0]) > 1e-4
+
+
+@pytest.mark.parametrize("name", layers.__all__)
+def test_the_example_of_a_docstring_prints_what_it_says(name):
+    names = {"np": np, "keras": keras, **{each: getattr(layers, each) for each in layers.__all__}}
+    text = getattr(layers, name).__doc__.partition("Example:")[2]
+    example = doctest.DocTestParser().get_doctest(text, names, name, None, None)
+    assert example.examples
+    assert not doctest.DocTestRunner().run(example).failed
 
 
 @pytest.mark.skipif(BACKEND == "tensorflow", reason="on TensorFlow, the layers import it")
