@@ -29,6 +29,18 @@ class AttentionMechanism(ConfiguredLayer):
     target's length T where no step depends on the one before.
 
     As a layer, `mechanism(query, value)` returns the context [B, T, D] of queries [B, T, U] over values [B, S, D].
+
+    Example:
+      >>> from memattn.attention import ops
+      >>> class CosineAttention(AttentionMechanism):
+      ...     def memorize(self, states, mask):
+      ...         return {"values": states, "keys": keras.ops.normalize(states), "mask": mask}
+      ...     def score(self, query, memory, state=(), seed=None):
+      ...         logits = ops.matmul(keras.ops.normalize(query), memory["keys"], transpose_b=True)  # [B, Q, S]
+      ...         return ops.masked_softmax(logits, memory["mask"][:, None]), state
+      >>> queries, states = np.random.rand(2, 3, 8), np.random.rand(2, 7, 8)
+      >>> tuple(CosineAttention()(queries, states).shape)
+      (2, 3, 8)
     """
 
     num_slots: int | None = None

@@ -11,11 +11,20 @@ from memattn.options import PositiveInt
 class BahdanauAttention(AttentionMechanism):
     """Content attention (Britz et al., 2017, Eqs. 1 and 2) with the additive score v . tanh(W_q h + b + W_k s).
 
+    The score is that of Bahdanau, Cho and Bengio (2015), https://arxiv.org/abs/1409.0473.
+
     Args:
       units: width U of keys, projected queries and v.
       cache_keys: project the encoder states once per source; False projects them in every decoder step, as
         google/seq2seq did in 2017.
       initializer: name, config or object, of the weight matrices and v.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> attention = BahdanauAttention(units=16)
+      >>> context, weights = attention(queries, states, return_attention_scores=True)
+      >>> np.allclose(keras.ops.convert_to_numpy(keras.ops.sum(weights, -1)), 1)
+      True
     """
 
     def __init__(
@@ -44,9 +53,17 @@ class BahdanauAttention(AttentionMechanism):
 class LuongAttention(AttentionMechanism):
     """Content attention (Britz et al., 2017, Eqs. 1 and 2) with the bilinear score h^T W s.
 
+    The score is "general" of Luong, Pham and Manning (2015), https://arxiv.org/abs/1508.04025.
+
     Args:
       units: width U of the queries, to which the encoder states are projected once per source.
       initializer: name, config or object, of W.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> context = LuongAttention(units=16)(queries, states)
+      >>> tuple(context.shape)
+      (2, 3, 8)
     """
 
     def __init__(self, *, units: PositiveInt, initializer: Initializer = "glorot_uniform", **kwargs):
@@ -63,7 +80,16 @@ class LuongAttention(AttentionMechanism):
 
 
 class LuongDotAttention(AttentionMechanism):
-    """Content attention (Britz et al., 2017, Eqs. 1 and 2) with the dot product h^T s; it needs U = D."""
+    """Content attention (Britz et al., 2017, Eqs. 1 and 2) with the dot product h^T s; it needs U = D.
+
+    The score is "dot" of Luong, Pham and Manning (2015), https://arxiv.org/abs/1508.04025.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 8), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> context = LuongDotAttention()(queries, states)
+      >>> tuple(context.shape)
+      (2, 3, 8)
+    """
 
     equal_widths = True
 

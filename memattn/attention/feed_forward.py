@@ -10,9 +10,17 @@ class FeedForwardAttention(AttentionMechanism):
 
     This is a memory of one slot.
 
+    The paper is Raffel and Ellis (2016), https://arxiv.org/abs/1512.08756.
+
     Args:
       weighted: false gives all positions the same weight, so that c is the mean state (the authors' unweighted model).
       initializer: name, config or object, of w.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> context = FeedForwardAttention()(queries, states)
+      >>> tuple(context.shape)
+      (2, 3, 8)
     """
 
     num_slots = 1

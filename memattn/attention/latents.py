@@ -19,12 +19,20 @@ class LatentsAttention(SlotReader):
     Nothing ties a latent to a place in the source. A decoder step reads beta C, where beta is a softmax of the logits
     that `read` chooses. The weights of source positions, for pictures, are beta alpha.
 
+    The Perceiver is that of Jaegle et al. (2021), https://arxiv.org/abs/2103.03206.
+
     Args:
       num_slots: K, the number of latents; at least 1.
       read: what the logits of beta are: "address", W_beta h (Eq. 7), or "additive", v . tanh(W_q h + b + W_read C_k),
         as in Bahdanau attention.
       read_units: width of v and of the vectors in the tanh; for `read: additive` only.
       initializer: name, config or object, of all weight matrices, z and v.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> context = LatentsAttention(num_slots=4)(queries, states)
+      >>> tuple(context.shape)
+      (2, 3, 8)
     """
 
     z: ops.Variable | None = None

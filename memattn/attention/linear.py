@@ -11,11 +11,20 @@ from memattn.options import PositiveInt
 class LinearAttention(AttentionMechanism):
     """Reads c = C W_q h from C = sum_t f_t f_t^T [F, F], where f_t is the state s_t, optionally projected and gated.
 
+    The paper is De Brebisson and Vincent (2016), https://arxiv.org/abs/1609.05866. Linear transformers have such
+    a memory, with a feature map of keys and queries (Katharopoulos et al., 2020, https://arxiv.org/abs/2006.16236).
+
     Args:
       projection: F, the width to which states are projected first; None: no projection, F = D.
       gated: multiply f_t by sigmoid(W f_t + b), where W starts at 0 and b at 1.
       normalize: "length" divides C by the number of source positions.
       initializer: name, config or object, of the weight matrices except the gate's.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> context = LinearAttention(projection=4)(queries, states)
+      >>> tuple(context.shape)
+      (2, 3, 4)
     """
 
     has_signed_weights = True

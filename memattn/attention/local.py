@@ -26,10 +26,19 @@ class _LocalAttention(LuongAttention):
 class LocalMonotonicAttention(_LocalAttention):
     """local-m: in step t, counted from 0, a softmax of h^T W s over the source positions t - w to t + w.
 
+    The paper is Luong, Pham and Manning (2015), https://arxiv.org/abs/1508.04025.
+
     Args:
       window: w, positions on each side.
       units: width U of the queries, to which the encoder states are projected once per source.
       initializer: name, config or object, of the weight matrices.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> attention = LocalMonotonicAttention(units=16, window=1)
+      >>> _, weights = attention(queries, states, return_attention_scores=True)
+      >>> keras.ops.convert_to_numpy(weights[0, 2] > 0).tolist()  # step 2 reads positions 1 to 3
+      [False, True, True, True, False, False, False]
     """
 
     def initial_state(self, memory, num_queries):
@@ -45,10 +54,18 @@ class LocalPredictiveAttention(_LocalAttention):
     The query predicts p = (S - 1) sigmoid(v_p . tanh(W_p h)), where S is the source's length and positions count from
     0. The weights are not normalized after the Gaussian.
 
+    The paper is Luong, Pham and Manning (2015), https://arxiv.org/abs/1508.04025.
+
     Args:
       window: w, positions on each side.
       units: width U of the queries, to which the encoder states are projected once per source.
       initializer: name, config or object, of the weight matrices.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> context = LocalPredictiveAttention(units=16, window=2)(queries, states)
+      >>> tuple(context.shape)
+      (2, 3, 8)
     """
 
     def __init__(self, **kwargs):

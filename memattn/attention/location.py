@@ -9,9 +9,17 @@ from memattn.options import PositiveInt
 class LocationAttention(AttentionMechanism):
     """a = softmax(W_a h) over the source positions; positions beyond the longest training source get 0.
 
+    The paper is Luong, Pham and Manning (2015), https://arxiv.org/abs/1508.04025, where it is called "location".
+
     Args:
       max_source_length: number of rows of W_a: the longest source of the training set.
       initializer: name, config or object, of W_a.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> context = LocationAttention(max_source_length=7)(queries, states)
+      >>> tuple(context.shape)
+      (2, 3, 8)
     """
 
     reads_in_order = True

@@ -22,6 +22,12 @@ class MatchaAttention(MonotonicAttention):
       noise: standard deviation of the normal noise that training adds to the stop energy.
       test_mode: outside training, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
       initializer: name, config or object, of the weight matrices and v.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> context = MatchaAttention(units=16)(queries, states)
+      >>> tuple(context.shape)
+      (2, 3, 8)
     """
 
     _mixes_chunks = True

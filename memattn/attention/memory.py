@@ -19,6 +19,8 @@ class MemoryAttention(AttentionMechanism):
     The encoder adds each state s_t to every slot, with weights alpha_t: C = sum_t alpha_t s_t^T. A decoder step reads
     c = beta C, where the query h determines beta, the weights of the slots.
 
+    The paper is Britz, Guan and Luong (2017), https://aclanthology.org/D17-1040/.
+
     Args:
       num_slots: K, the number of slots; at least 1.
       encoder_scoring: how K logits become alpha_t (Eq. 5): by a softmax over the slots, or by sigmoid gates.
@@ -29,6 +31,13 @@ class MemoryAttention(AttentionMechanism):
       max_source_length: N, the length of the longest source of the training set, which Eq. 10 calls S; later positions
         count as position N. Needed with `position_encoding`.
       initializer: name, config or object, of W_alpha and W_beta.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> attention = MemoryAttention(num_slots=4, encoder_scoring="sigmoid")
+      >>> context, weights = attention(queries, states, return_attention_scores=True)
+      >>> tuple(context.shape), tuple(weights.shape)
+      ((2, 3, 8), (2, 3, 7))
     """
 
     def __init__(

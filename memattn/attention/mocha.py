@@ -9,6 +9,8 @@ from memattn.options import PositiveInt
 class MochaAttention(MonotonicAttention):
     """beta_j = sum_k alpha_k softmax(u_{k-w+1} .. u_k)_j, where alpha is monotonic attention's and u a second energy.
 
+    The paper is Chiu and Raffel (2018), https://arxiv.org/abs/1712.05382; that of MILk, https://arxiv.org/abs/1906.05218.
+
     Args:
       chunk_size: w, positions of a chunk, which ends where attention stops; None: the chunk begins with the source
         (MILk, Arivazhagan et al., 2019).
@@ -18,6 +20,12 @@ class MochaAttention(MonotonicAttention):
       noise: standard deviation of the normal noise that training adds to the stop energy.
       test_mode: outside training, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
       initializer: name, config or object, of the weight matrices and v.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> context = MochaAttention(units=16, chunk_size=3)(queries, states)
+      >>> tuple(context.shape)
+      (2, 3, 8)
     """
 
     _mixes_chunks = True

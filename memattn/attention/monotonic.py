@@ -78,6 +78,8 @@ class MonotonicAttention(AttentionMechanism):
     The weights alpha are the probabilities that the step stops at each position. A step may also pass the end of the
     source without stopping: the weights then sum to less than 1, and the context shrinks towards 0.
 
+    The paper is Raffel et al. (2017), https://arxiv.org/abs/1704.00784.
+
     Args:
       units: width of the vectors from which the energy is computed.
       offset: initial value of r, which is added to the energy. As long as the other terms are near 0, a soft step
@@ -85,6 +87,12 @@ class MonotonicAttention(AttentionMechanism):
       noise: standard deviation of the normal noise that training adds to the energy; it drives p to 0 or 1.
       test_mode: outside training, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
       initializer: name, config or object, of the weight matrices and v.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> context = MonotonicAttention(units=16, test_mode="soft")(queries, states)
+      >>> tuple(context.shape)
+      (2, 3, 8)
     """
 
     reads_in_order = True

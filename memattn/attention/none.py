@@ -5,7 +5,14 @@ from memattn.attention.base import AttentionMechanism
 
 
 class NoAttention(AttentionMechanism):
-    """The baseline without attention: the decoder knows the source only through its initial state."""
+    """The baseline without attention: the decoder knows the source only through its initial state.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> context = NoAttention()(queries, states)
+      >>> tuple(context.shape)
+      (2, 3, 0)
+    """
 
     num_slots = 0
 

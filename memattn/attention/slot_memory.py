@@ -35,6 +35,15 @@ class SlotMemory(ConfiguredLayer):
       num_slots: K, the number of slots; at least 1.
       writing: how the weights of the slots are made.
       initializer: name, config or object, of W_alpha.
+
+    Example:
+      >>> states = keras.random.normal([2, 100, 8])  # [B, S, D]
+      >>> slots = SlotMemory(num_slots=16)(states)
+      >>> queries = keras.random.normal([2, 3, 8])  # [B, T, D]
+      >>> attention = keras.layers.MultiHeadAttention(num_heads=2, key_dim=4)
+      >>> context, weights = attention(queries, slots, return_attention_scores=True)
+      >>> tuple(context.shape), tuple(weights.shape)
+      ((2, 3, 8), (2, 2, 3, 16))
     """
 
     def __init__(

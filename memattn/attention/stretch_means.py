@@ -18,6 +18,12 @@ class StretchMeansAttention(SlotReader):
         as in Bahdanau attention.
       read_units: width of v and of the vectors in the tanh; for `read: additive` only.
       initializer: name, config or object, of all weight matrices and v.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> context = StretchMeansAttention(num_slots=4, read="address")(queries, states)
+      >>> tuple(context.shape)
+      (2, 3, 8)
     """
 
     def _alpha(self, states, mask):

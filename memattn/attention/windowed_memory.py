@@ -13,12 +13,21 @@ class WindowedMemoryAttention(SlotReader):
     source. A window is at least one position wide; if a source is shorter than K, several slots prefer the same
     position. A decoder step reads beta C, where beta is a softmax of the logits that `read` chooses.
 
+    It extends the memory of Britz, Guan and Luong (2017), https://aclanthology.org/D17-1040/.
+
     Args:
       num_slots: K, the number of slots; at least 1.
       read: what the logits of beta are: "address", W_beta h (Eq. 7), or "additive", v . tanh(W_q h + b + W_read C_k),
         as in Bahdanau attention.
       read_units: width of v and of the vectors in the tanh; for `read: additive` only.
       initializer: name, config or object, of all weight matrices and v.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> mask = np.arange(7) < np.array([[7], [4]])  # the second source has 4 states
+      >>> context = WindowedMemoryAttention(num_slots=4)(queries, states, value_mask=mask)
+      >>> tuple(context.shape)
+      (2, 3, 8)
     """
 
     def __init__(self, **kwargs):
