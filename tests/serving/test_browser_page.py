@@ -93,7 +93,7 @@ def page(runs, tmp_path_factory):
     result = subprocess.run(
         [*script, *(f"--run_dir={run}" for run in runs[0])], capture_output=True, text=True, check=False
     )
-    if "registry.npmjs.org" in result.stderr and result.returncode:
+    if "ConnectionPool(" in result.stderr:  # of requests
         pytest.skip("needs the npm package onnxruntime-web, or a connection to download it")
     assert result.returncode == 0, result.stderr
     return folder
