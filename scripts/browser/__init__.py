@@ -1,0 +1,1 @@
+"""The page that translates in the browser: its files, and the graphs that only it needs."""

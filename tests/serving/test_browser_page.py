@@ -1,0 +1,179 @@
+"""The page that translates in the browser agrees with Python; it runs in Chromium."""
+
+import functools
+import http.server
+import json
+import queue
+import re
+import shutil
+import subprocess
+import sys
+import threading
+
+import pytest
+from helpers.files import lines_of
+from helpers.repository import ROOT
+
+from memattn.runs.trained import load
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from memattn.onnx_export.export import export
+from memattn.serving.translator import load_onnx
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+LINES = [  # for the rules of the tokenizer
+    "A man in a red T-shirt, with a hat, plays the guitar.",
+    "Mr. Smith's dogs, 5,300 of them, don't run (fast)?",
+    "3.5 % of “quotes” & <tags> ... and more..",
+    "No. 5 of the U.S. team is here. no. it is not.",
+    "The dogs' toys, it's 5's, 'quoted' and rock 'n' roll.'",
+    "  two   blanks\tand ％ @@ a@@ e.g. $5 1/2 a_b naïve ½ 5, ",
+    "a. B",
+    "-",
+]
+WORDS = ["Ein „ Mann “ geht , ( schnell ) .", "' a ' \" b \" $ 5 @-@ c ! ?", "¿ x ; y : 5 %"]
+CHECK = """<!doctype html><iframe id="frame" height="900"></iframe><script type="module">
+import { InferenceSession } from "./runtime/ort.wasm.bundle.min.mjs";
+import { Model, align, stepTime, translate } from "./page.js";
+const { sentences, lines, words } = await (await fetch("given.json")).json();
+const content = await (await fetch("page.json")).json();
+const results = [];
+for (const description of content.models) {
+  const model = await Model.load(description, content.abbreviations, content.abbreviations_before_numbers);
+  const { tokenizer } = model;
+  const translations = [];
+  for (const sentence of sentences) {
+    const { units, source, text, score, ids } = await translate(model, sentence);
+    const { steps } = await align(model, source, ids);
+    const weights = steps.map(({ positions }) => Array.from(positions));
+    translations.push({ text, score, weights, slots: steps[0]?.slots?.length ?? 0 });
+  }
+  const units = lines.map((line) => tokenizer.segment(line));
+  results.push({ translations, units, words: words.map((line) => tokenizer.detokenize(line)) });
+}
+const times = [];
+for (const { file } of content.timing) times.push(await stepTime(await InferenceSession.create(file), 30));
+const frame = document.getElementById("frame");
+const shown = [];
+const until = async (isTrue) => { while (!isTrue()) await new Promise((resolve) => setTimeout(resolve, 50)); };
+for (const width of [400, 1400]) {
+  frame.width = width;
+  frame.src = `index.html?${width}`;
+  await new Promise((resolve) => frame.addEventListener("load", resolve, { once: true }));
+  const $ = (id) => frame.contentDocument.getElementById(id);
+  const isDone = () => !$("reading-box").hidden && !$("status").textContent;
+  await until(isDone);
+  $("source").value = sentences[0];
+  $("compare").click();
+  await until(() => !$("comparison-box").hidden && isDone());
+  $("measure").click();
+  await until(() => $("measure").textContent === "Measure again");
+  const page = frame.contentDocument.documentElement;
+  shown.push({
+    translation: $("translation").innerText,
+    time: $("time").textContent,
+    beam: $("beam").tBodies[0].rows.length,
+    slots: frame.contentDocument.querySelectorAll(".heights .slots > div").length,
+    compared: [...$("comparison").rows].map((row) => row.cells[2].textContent),
+    lines: $("chart").querySelectorAll("polyline").length,
+    overflow: page.scrollWidth - frame.contentWindow.innerWidth,
+  });
+}
+await fetch("results", { method: "POST", body: JSON.stringify({ results, times, shown }) });
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def page(runs, tmp_path_factory):
+    """The folder of a page with both models, in float32."""
+    folder = tmp_path_factory.mktemp("browser") / "page"
+    script = [sys.executable, ROOT / "scripts/browser_page.py", "--format=onnx", f"--output={folder}"]
+    result = subprocess.run(
+        [*script, *(f"--run_dir={run}" for run in runs[0])], capture_output=True, text=True, check=False
+    )
+    if "ConnectionPool(" in result.stderr:  # of requests
+        pytest.skip("needs the npm package onnxruntime-web, or a connection to download it")
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def measured(page, runs):
+    """What Chromium sends of the page, and the messages of its console."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if not browser:
+        pytest.skip(f"needs one of {', '.join(BROWSERS)}")
+    given = {"sentences": lines_of(runs[1] / "test.en")[:5], "lines": LINES, "words": WORDS}
+    (page / "given.json").write_text(json.dumps(given), encoding="utf-8")
+    (page / "check.html").write_text(CHECK, encoding="utf-8")
+    results = queue.Queue()
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def do_POST(self):
+            results.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=page)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
+        command = [browser, *flags, f"--user-data-dir={page.parent / 'profile'}"]
+        with open(page.parent / "log.txt", "wb") as log:
+            process = subprocess.Popen([*command, f"http://127.0.0.1:{server.server_port}/check.html"], stderr=log)
+            try:
+                sent = results.get(timeout=240)
+            except queue.Empty:
+                pytest.fail((page.parent / "log.txt").read_text(encoding="utf-8"))
+            finally:
+                process.terminate()
+                process.wait()
+                server.shutdown()
+    messages = [line for line in lines_of(page.parent / "log.txt") if "CONSOLE" in line]
+    return sent, messages
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", [0, 1])
+def test_translations_scores_and_weights_are_those_of_python(measured, runs, tmp_path, which):
+    trained = load([runs[0][which]], [], None)
+    export(trained, str(tmp_path / "onnx"))
+    sentences = lines_of(runs[1] / "test.en")[:5]
+    expected = list(load_onnx(str(tmp_path / "onnx"), alignment="soft", beam_size=5)(sentences, 1))
+    translations = measured[0]["results"][which]["translations"]
+    for translation, line in zip(translations, map(json.loads, expected), strict=True):
+        assert translation["text"] == line["text"]
+        assert translation["score"] == pytest.approx(line["score"], abs=1e-3)
+        for weights, wanted in zip(translation["weights"], line["weights"], strict=True):
+            assert weights[:-1] == pytest.approx(wanted, abs=1e-3)  # the last is that of the end of sentence
+        assert translation["slots"] == (0, 32)[which == 0]
+
+
+@pytest.mark.slow
+def test_text_is_split_and_joined_as_by_python(measured, runs):
+    tokenizer = load([runs[0][0]], [], None).tokenizer
+    result = measured[0]["results"][0]
+    assert result["units"] == [tokenizer.encode(line, "source") for line in LINES]
+    assert result["words"] == [tokenizer.detokenize(line) for line in WORDS]
+
+
+@pytest.mark.slow
+def test_the_page_shows_translation_beam_slots_and_times(measured):
+    (narrow, wide), texts = measured[0]["shown"], [r["translations"][0]["text"] for r in measured[0]["results"]]
+    for shown in (narrow, wide):
+        assert shown["translation"].replace(" ", "") == texts[0].replace(" ", "")
+        assert re.match(r"\d+ ms: encoder and \d+ decoder steps, beam 5", shown["time"])
+        assert (shown["beam"], shown["slots"], shown["lines"]) == (5, 32, 2)
+        assert shown["compared"] == texts
+        assert shown["overflow"] <= 0
+
+
+@pytest.mark.slow
+def test_steps_take_time_and_the_console_is_empty(measured):
+    sent, messages = measured
+    assert min(sent["times"]) > 0
+    assert messages == []
