@@ -100,12 +100,8 @@ def _size(folder: str) -> int:
 
 def _description(trained: "Trained") -> dict[str, Any]:
     """Returns what the page says about a model, and how to search with it."""
-    best = max(trained.runs[0].validations, key=lambda row: float(row["bleu"]))
-    config, attention, pairs = (
-        trained.config,
-        styles.attention(trained.config),
-        trained.runs[0].metadata["training_pairs"],
-    )
+    (run,), config, attention = trained.runs, trained.config, styles.attention(trained.config)
+    best, pairs = max(run.validations, key=lambda row: float(row["bleu"])), run.metadata["training_pairs"]
     return {
         "name": styles.words(attention),
         "colour": _colour(attention),
