@@ -21,7 +21,7 @@ def add_slots(encoder_path: str, step_path: str) -> None:
     if not _has_slots(onnx.load(encoder_path)):
         return
     model = onnx.load(step_path)
-    product = _producer(model.graph, _producer(model.graph, "weights").input[0])  # scores @ shares
+    product = _producer(model.graph, _producer(model.graph, "weights").input[0])  # scores @ alpha
     model.graph.node.append(helper.make_node("Identity", [product.input[0]], ["slots"]))
     model.graph.output.append(helper.make_tensor_value_info("slots", TensorProto.FLOAT, ["B", "Q", "K"]))
     onnx.save(model, step_path)
@@ -57,7 +57,7 @@ def timing_graph(model: Seq2Seq) -> onnx.ModelProto:
     if "weights" in outputs:
         weights = _producer(step, "weights")
         if _has_slots(encoder):
-            step.node.remove(_producer(step, weights.input[0]))  # scores @ shares
+            step.node.remove(_producer(step, weights.input[0]))  # scores @ alpha
         step.node.remove(weights)
     used = {name for node in step.node for name in node.input}
     outer = [value for value in others if value.name in used and value not in state]
@@ -96,7 +96,7 @@ def timing_graph(model: Seq2Seq) -> onnx.ModelProto:
 
 
 def _has_slots(encoder: onnx.ModelProto) -> bool:
-    return any(output.name == "shares" for output in encoder.graph.output)
+    return any(output.name == "alpha" for output in encoder.graph.output)
 
 
 def _producer(graph: onnx.GraphProto, name: str) -> onnx.NodeProto:

@@ -137,7 +137,7 @@ def measured(page, runs):
     return sent, messages
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("which", [0, 1])
 def test_translations_scores_and_weights_are_those_of_python(measured, runs, tmp_path, which):
     trained = load([runs[0][which]], [], None)
@@ -153,7 +153,7 @@ def test_translations_scores_and_weights_are_those_of_python(measured, runs, tmp
         assert translation["slots"] == (0, 32)[which == 0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_text_is_split_and_joined_as_by_python(measured, runs):
     tokenizer = load([runs[0][0]], [], None).tokenizer
     result = measured[0]["results"][0]
@@ -161,7 +161,7 @@ def test_text_is_split_and_joined_as_by_python(measured, runs):
     assert result["words"] == [tokenizer.detokenize(line) for line in WORDS]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_page_shows_translation_beam_slots_and_times(measured):
     (narrow, wide), texts = measured[0]["shown"], [r["translations"][0]["text"] for r in measured[0]["results"]]
     for shown in (narrow, wide):
@@ -172,7 +172,7 @@ def test_the_page_shows_translation_beam_slots_and_times(measured):
         assert shown["overflow"] <= 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_steps_take_time_and_the_console_is_empty(measured):
     sent, messages = measured
     assert min(sent["times"]) > 0

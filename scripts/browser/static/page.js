@@ -260,7 +260,7 @@ export async function align(model, source, target) {
     state = result.state;
     steps.push({ positions: result.outputs.weights?.data, slots: result.outputs.slots?.data });
   }
-  const contents = model.description.slots ? rowsOf(memory.shares) : null; // [K][S]
+  const contents = model.description.slots ? rowsOf(memory.alpha) : null; // [K][S]
   return { steps, contents };
 }
 
