@@ -33,7 +33,7 @@ setup(
         "filelock>=3.30,<4",
         "Jinja2>=3.1,<4",
         "matplotlib>=3.8,<4",
-        "ml_dtypes>=0.2",  # which Keras requires, too
+        "ml-dtypes>=0.2",  # which Keras requires, too
         "numpy>=1.26,<3",
         "pooch>=1.8,<2",  # for the recipes of a clone, in data/
         "PyYAML>=6.0,<7",

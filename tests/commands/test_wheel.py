@@ -81,7 +81,9 @@ def test_the_wheel_requires_every_distribution_that_it_imports(wheel):
     with zipfile.ZipFile(wheel) as file:
         texts = {name: file.read(name).decode("utf-8") for name in file.namelist()}
     (metadata,) = [text for name, text in texts.items() if name.endswith("METADATA")]
-    required = {name.lower() for name in re.findall(r"^Requires-Dist: ([\w-]+)", metadata, flags=re.MULTILINE)}
+    required = {
+        name.lower().replace("_", "-") for name in re.findall(r"^Requires-Dist: ([\w-]+)", metadata, flags=re.MULTILINE)
+    }
     for path, text in texts.items():
         if not path.endswith(".py"):
             continue
@@ -90,7 +92,7 @@ def test_the_wheel_requires_every_distribution_that_it_imports(wheel):
             names += [node.module] if isinstance(node, ast.ImportFrom) else []
             known = {"memattn", *sys.stdlib_module_names, "_typeshed"}  # _typeshed: of type checkers
             for top in {name.split(".")[0] for name in names} - known:
-                providers = {name.lower() for name in distributions.get(top, [top.replace("_", "-")])}
+                providers = {name.lower().replace("_", "-") for name in distributions.get(top, [top])}
                 assert providers & required, (path, top)
 
 
