@@ -21,7 +21,7 @@ def padding_last(values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
       mask: [B, S], false for padding.
 
     Returns:
-      The moved values, their mask, and the new place of each position, [B, S].
+      The moved values, their mask, and the new index of each position, [B, S].
     """
     real = cast(mask, "int32")
     lengths = sum(real, 1, keepdims=True)

@@ -78,7 +78,7 @@ class SlotMemory(ConfiguredLayer):
     def _alpha(self, states: ops.Tensor, mask: ops.Tensor) -> ops.Tensor:
         """Returns the weights alpha [B, S, K] of the states."""
         if self.encoder_scores is None:
-            return ops.cast(stretch_weights(self.num_slots, mask, ops.sum_dtype(states.dtype)), states.dtype)
+            return stretch_weights(self.num_slots, mask, states.dtype)
         logits = self.encoder_scores(states)
         if self.writing == "windows":
             logits = with_windows(logits, mask)

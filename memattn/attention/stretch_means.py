@@ -1,5 +1,7 @@
 """A baseline without writing weights: each slot is the mean of one of K equal stretches of the source."""
 
+from typing import Any
+
 from memattn.attention import ops
 from memattn.attention.slots import SlotReader
 
@@ -27,18 +29,19 @@ class StretchMeansAttention(SlotReader):
     """
 
     def _alpha(self, states, mask):
-        return ops.cast(stretch_weights(self.num_slots, mask, ops.sum_dtype(states.dtype)), states.dtype)
+        return stretch_weights(self.num_slots, mask, states.dtype)
 
 
-def stretch_weights(num_slots: int, mask: ops.Tensor, dtype: str) -> ops.Tensor:
+def stretch_weights(num_slots: int, mask: ops.Tensor, dtype: Any) -> ops.Tensor:
     """Returns alpha [B, S, K]: alpha_tk = |position t in stretch k| / |stretch k|.
 
     Of n positions, the t-th covers [t - 1, t], and stretch k covers [(k - 1) n / K, k n / K]. `mask` [B, S] is false
     for padding, which belongs to no stretch.
     """
-    real = ops.expand_dims(ops.cast(mask, dtype), -1)  # [B, S, 1]
+    sum_dtype = ops.sum_dtype(dtype)
+    real = ops.expand_dims(ops.cast(mask, sum_dtype), -1)  # [B, S, 1]
     ends = ops.cumsum(real, 1)  # [B, S, 1], t
     stretch = ops.sum(real, 1, keepdims=True) / num_slots  # [B, 1, 1], n / K
-    stretch_ends = ops.arange(1, num_slots + 1, dtype=dtype) * stretch  # [B, 1, K]
+    stretch_ends = ops.arange(1, num_slots + 1, dtype=sum_dtype) * stretch  # [B, 1, K]
     overlaps = ops.minimum(ends, stretch_ends) - ops.maximum(ends - 1, stretch_ends - stretch)
-    return real * ops.divide_no_nan(ops.relu(overlaps), stretch)
+    return ops.cast(real * ops.divide_no_nan(ops.relu(overlaps), stretch), dtype)

@@ -134,7 +134,7 @@ def _build_one_of(sections: list[type[Options]], tree: Any, key: str, origin: Or
         raise origin.error(f"{key}.kind", not_one_of(kind, by_kind))
     for name in tree:
         if name in keys_of_other_kinds(sections, kind):
-            fitting = " or ".join(other for other, section in by_kind.items() if name in hints(section))
+            fitting = " or ".join(fit for fit, section in by_kind.items() if name in hints(section))
             raise origin.error(f"{key}.{name}", f"is for {key}.kind: {fitting}, not {kind}")
     return build(by_kind[kind], tree, key, origin)
 

@@ -9,9 +9,9 @@ import sys
 import urllib.parse
 
 import pytest
+from helpers.browser import browser
 from helpers.repository import ROOT
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PHONE, LAPTOP = 400, 1366  # pixels
 
 # Sends path and width of a page, and boxes that hold more than they show: what it is, its longest line, its text.
@@ -40,9 +40,7 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="module")
 def hidden(site, tmp_path_factory):
     """The boxes of the site that scroll sideways, by (page, width of the window)."""
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if not browser:
-        pytest.skip(f"needs one of {', '.join(BROWSERS)}")
+    program = browser()
     folder = tmp_path_factory.mktemp("measured")
     pages = []
     for path in pages_of(site):
@@ -54,7 +52,7 @@ def hidden(site, tmp_path_factory):
     frames = [f'<iframe src="{path.as_uri()}" width={width}></iframe>' for path in pages for width in (PHONE, LAPTOP)]
     (folder / "all.html").write_text(COLLECT + "".join(frames), encoding="utf-8")
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=60000", "--dump-dom"]
-    command = [browser, *flags, f"--user-data-dir={folder / 'profile'}", (folder / "all.html").as_uri()]
+    command = [program, *flags, f"--user-data-dir={folder / 'profile'}", (folder / "all.html").as_uri()]
     text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
     lines = html.unescape(re.search(r'<pre id="sent">(.*?)</pre>', text, re.DOTALL)[1]).splitlines()
     assert len(lines) == len(frames)

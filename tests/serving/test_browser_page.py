@@ -5,12 +5,12 @@ import http.server
 import json
 import queue
 import re
-import shutil
 import subprocess
 import sys
 import threading
 
 import pytest
+from helpers.browser import browser
 from helpers.files import lines_of
 from helpers.repository import ROOT
 
@@ -22,7 +22,6 @@ pytest.importorskip("onnxruntime")
 from memattn.onnx_export.export import export
 from memattn.serving.translator import load_onnx
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 LINES = [  # for the rules of the tokenizer
     "A man in a red T-shirt, with a hat, plays the guitar.",
     "Mr. Smith's dogs, 5,300 of them, don't run (fast)?",
@@ -102,9 +101,7 @@ def page(runs, tmp_path_factory):
 @pytest.fixture(scope="module")
 def measured(page, runs):
     """What Chromium sends of the page, and the messages of its console."""
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if not browser:
-        pytest.skip(f"needs one of {', '.join(BROWSERS)}")
+    program = browser()
     given = {"sentences": lines_of(runs[1] / "test.en")[:5], "lines": LINES, "words": WORDS}
     (page / "given.json").write_text(json.dumps(given), encoding="utf-8")
     (page / "check.html").write_text(CHECK, encoding="utf-8")
@@ -122,7 +119,7 @@ def measured(page, runs):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=page)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         flags = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
-        command = [browser, *flags, f"--user-data-dir={page.parent / 'profile'}"]
+        command = [program, *flags, f"--user-data-dir={page.parent / 'profile'}"]
         with open(page.parent / "log.txt", "wb") as log:
             process = subprocess.Popen([*command, f"http://127.0.0.1:{server.server_port}/check.html"], stderr=log)
             try:

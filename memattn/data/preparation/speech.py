@@ -64,7 +64,7 @@ class _Recordings:
 
     Attributes:
       texts: what is said in each recording that can be used.
-      skipped: for each other one, its line of the manifest, its path and the reason, separated by tabs.
+      skipped: for each recording left out, its line of the manifest, its path and the reason, separated by tabs.
       counts: numbers for the manifest of the corpus.
       seconds: length of all.
       sums: sums of the feature vectors and of their squares, [2, F].
