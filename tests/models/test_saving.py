@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.layers import KERAS_3, make
+from helpers.mechanisms import KERAS_3, make
 from helpers.models import V, make_model, padded
 
 from memattn import attention
