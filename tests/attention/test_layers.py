@@ -3,12 +3,24 @@
 All mechanisms of the package are tested, or those of --mechanism.
 """
 
-import itertools
-
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.mechanisms import KERAS_3, LAYER_CASES, LAYER_NAMES, B, D, S, T, array, identify, make, random
+from helpers.mechanisms import (
+    KERAS_3,
+    LAYER_CASES,
+    LAYER_NAMES,
+    B,
+    D,
+    S,
+    T,
+    array,
+    assert_all_different,
+    identify,
+    make,
+    random,
+    random_weights,
+)
 
 from memattn import attention
 
@@ -35,16 +47,6 @@ def initialized(case, initializer):
 
 def takes_initializer(case):
     return "initializer" in attention.mechanism(case[0]).constructor_arguments()
-
-
-def random_weights(layer):
-    """The random weights of a layer, flattened: those that hold more than zeros and ones."""
-    return [values for values in (array(weight).ravel() for weight in layer.weights) if len(np.unique(values)) > 2]
-
-
-def assert_all_different(weights):
-    for first, second in itertools.combinations(weights, 2):
-        assert first.shape != second.shape or np.abs(first - second).max() > 1e-3
 
 
 INITIALIZERS = {

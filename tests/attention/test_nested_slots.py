@@ -35,7 +35,7 @@ def assert_only_first_slots(contexts, attention, slots, **options):
         np.testing.assert_allclose(contexts[row], small(queries, states)[0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("encoder", "decoder"), itertools.product(SCORING, SCORING))
+@pytest.mark.parametrize(("encoder", "decoder"), list(itertools.product(SCORING, SCORING)))
 def test_each_source_trains_with_its_first_slots_alone(encoder, decoder):
     options = {"encoder_scoring": encoder, "decoder_scoring": decoder}
     attention, used = layer(**options), set()

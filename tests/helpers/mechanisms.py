@@ -157,3 +157,13 @@ def random(*shape, seed=1):
 
 def array(value):
     return tf.convert_to_tensor(value).numpy()
+
+
+def random_weights(layer):
+    """The random weights of a layer, flattened: those that hold more than zeros and ones."""
+    return [values for values in (array(weight).ravel() for weight in layer.weights) if len(np.unique(values)) > 2]
+
+
+def assert_all_different(weights):
+    for first, second in itertools.combinations(weights, 2):
+        assert first.shape != second.shape or np.abs(first - second).max() > 1e-3

@@ -1,4 +1,4 @@
-"""Every kind of model has the methods that training and decoding call."""
+"""What kinds of models differ in: alignments, precision of an ensemble, configs, lengths of the memory."""
 
 import dataclasses
 import inspect
@@ -14,34 +14,15 @@ from helpers.neural_gpu import make_model as make_neural_gpu
 from memattn.config import DecodingConfig
 from memattn.data.vocabulary import EOS
 from memattn.models.ensemble import Ensemble
-from memattn.models.interface import AligningModel, DecodingModel, Model, aligns
+from memattn.models.interface import aligns
 from memattn.search.searcher import Searcher
 
 
-@pytest.mark.parametrize("kind", ["neural_gpu", "markovian", "extended"])
-def test_neural_gpus_are_models_without_alignments(kind):
-    model = make_neural_gpu(kind)
-    assert isinstance(model, Model)
-    assert not isinstance(model, AligningModel)
-    assert not model.has_alignments
-    assert not aligns(model)
-    assert not aligns(Ensemble([model]))
-
-
-def test_sequence_to_sequence_models_align():
-    model = make_seq2seq("bahdanau", {})
-    assert isinstance(model, Model)
-    assert isinstance(model, AligningModel)
-    assert aligns(model)
-    assert not aligns(make_seq2seq("none", {}))
-
-
-def test_an_ensemble_decodes_and_does_not_train():
-    ensemble = Ensemble([make_seq2seq("bahdanau", {}), make_seq2seq("bahdanau", {})])
-    assert isinstance(ensemble, DecodingModel)
-    assert isinstance(ensemble, AligningModel)
-    assert aligns(ensemble)
-    assert not isinstance(ensemble, Model)
+def test_models_with_attention_align_and_an_ensemble_does_if_all_of_its_models_do():
+    bahdanau, none, neural_gpu = make_seq2seq("bahdanau", {}), make_seq2seq("none", {}), make_neural_gpu("extended")
+    assert [aligns(model) for model in (bahdanau, none, neural_gpu)] == [True, False, False]
+    assert aligns(Ensemble([bahdanau, bahdanau]))
+    assert not aligns(Ensemble([bahdanau, none]))
 
 
 def test_an_ensemble_of_models_of_different_precision_averages_their_weights_in_float32():
@@ -66,7 +47,7 @@ MODELS = [
     *(lambda switches=switches: make_seq2seq("bahdanau", {}, **switches) for switches in SEQ2SEQ_SWITCHES),
     *(
         lambda kind=kind, cell=cell: make_neural_gpu(kind, cell)
-        for kind, cell in (("neural_gpu", "cgru"), ("markovian", "dngpu"), ("extended", "residual"))
+        for kind, cell in (("neural_gpu", "cgru"), ("markovian", "dngpu"), ("extended", "cgru"))
     ),
 ]
 

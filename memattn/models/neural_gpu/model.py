@@ -30,8 +30,7 @@ class NeuralGPUConfig(Options):
     # neural_gpu: computes all outputs at once; markovian: each output depends on the one before; extended: a decoder
     # of cells with an output tape
     kind: Literal["neural_gpu", "markovian", "extended"] = "neural_gpu"
-    # cgru: the convolutional GRU of Kaiser & Bengio (2016); residual: their residual cell; dngpu: the diagonal cell of
-    # Freivalds & Liepins (2017)
+    # cgru: the convolutional GRU of Kaiser & Bengio (2016); dngpu: the diagonal cell of Freivalds & Liepins (2017)
     cell: Annotated[str, OneOf(CELLS)] = "cgru"
     width: PositiveInt = 4  # w, columns of the memory
     layers: PositiveInt = 2  # cells that update the memory one after the other at each step
@@ -296,7 +295,7 @@ class ExtendedNeuralGPU(NeuralGPU):
 
     def _first_state(self, decoding, num_queries):
         memory = tf.repeat(decoding.memory[:, None], num_queries, 1)  # [B, Q, N, w, m]
-        tapes = [tf.repeat(tf.zeros_like(memory), cell.parts, -1) for cell in self.decoder]
+        tapes = [tf.repeat(tf.zeros_like(memory), 3, -1)] * len(self.decoder)
         return {**super()._first_state(decoding, num_queries), "memory": memory, "tapes": tapes}
 
     def _features(self, embedded, state, decoding, seed):
@@ -314,8 +313,8 @@ class ExtendedNeuralGPU(NeuralGPU):
         return features, {"position": position + 1, "memory": memory, "tapes": tapes}
 
     def _tape_change(self, outputs, position, cell, tape):
-        """Returns what outputs [B, Q, m] at positions [B, Q] of p add to W * p [B, Q, N, w, parts * m]."""
-        kernel = cast(cell.tape_kernel, outputs.dtype)  # [3, k, m, parts * m]
+        """Returns what outputs [B, Q, m] at positions [B, Q] of p add to W * p [B, Q, N, w, 3m]."""
+        kernel = cast(cell.tape_kernel, outputs.dtype)  # [3, k, m, 3m]
         middle, size = cell.columns // 2, tf.shape(tape)[2]
         columns = kernel[:, middle::-1] if middle else kernel  # for the first and the second column of W * p
         values = tf.einsum("bqm,ukmo->bquko", outputs, columns)
