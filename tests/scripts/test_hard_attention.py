@@ -2,10 +2,10 @@
 
 import json
 
+import hard_attention
 import numpy as np
 import pytest
 import tensorflow as tf
-from studies import hard_attention
 
 import memattn
 from memattn.data.vocabulary import EOS, PAD
@@ -110,7 +110,7 @@ def test_a_copy_must_be_right_to_its_end(monkeypatch):
     hypotheses = Hypotheses(tokens, tf.zeros_like(tokens[:, :, 0]), tf.zeros(tokens.shape[:2]))
     monkeypatch.setattr(memattn, "beam_search", lambda *_, **__: hypotheses, raising=False)
     model = hard_attention.make_model(hard_attention.SOFT, 3)
-    assert hard_attention.share_copied(model, ids) == 0.25
+    assert hard_attention.fraction_copied(model, ids) == 0.25
 
 
 @pytest.mark.long
