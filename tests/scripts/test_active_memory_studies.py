@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 import subsequence_search
 import tensorflow as tf
-from helpers.studies import made_up, reproduce_tiny, rows_of
+from helpers.studies import reproduce_tiny
 from studies import kaiser2016
-from studies.output import Output
 
 from memattn.runs.trained import load
 
@@ -193,21 +192,3 @@ def test_the_table_of_memory_lengths_has_a_row_for_each_way_to_choose_one(tmp_pa
     rows = reproduce_tiny("memory_length", {"memory_length": DUPLICATE}, command, tmp_path, monkeypatch)
     assert [row["length of the memory"] for row in rows] == ["estimate", "search", "search, length_penalty: 1"]
     assert {row["seeds"] for row in rows} == {"2"}
-
-
-def test_parsing_has_a_row_for_each_model_also_before_its_test(tmp_path):
-    output, rows = Output(str(tmp_path), "small"), []
-    for run in made_up("parsing", bleu=lambda config: 50.0):
-        seed = run.config.training.seed
-        validations = [{"step": "454", "bracketing_f1": str(10 * seed)}, {"step": "908", "bracketing_f1": "50"}]
-        run.result.scores.clear()
-        if run.config.model.kind == "seq2seq":
-            run.result.scores.update({"bracketing_f1": 60.0 + seed, "malformed_trees": 3.0})
-        rows.append(run._replace(validations=validations if seed < 3 else validations[:1]))
-    kaiser2016.parsing(output, rows)
-    bahdanau, *_, active = rows_of(output)
-    assert (bahdanau["model"], active["model"]) == ("Bahdanau", "Extended Neural GPU")
-    for row in (bahdanau, active):
-        assert (row["validation F1, step 454"], row["validation F1, step 908"]) == ("20.0", "")
-    assert (bahdanau["test F1"], bahdanau["min-max"], bahdanau["malformed trees, %"]) == ("62.0", "61.0-63.0", "3.0")
-    assert active["test F1"] == active["malformed trees, %"] == ""
