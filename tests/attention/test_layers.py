@@ -196,7 +196,6 @@ def test_ragged_arguments_are_refused():
         ("query", (ragged, dense), {}),
         ("value", (dense, ragged), {}),
         ("value_mask", (dense, dense), {"value_mask": mask}),
-        ("query_mask", (dense, dense), {"query_mask": [[True], [True, False, True]]}),
     ]:
         with pytest.raises(ValueError, match=f"{refused}: ragged"):
             layer(*arguments, **masks)

@@ -75,7 +75,7 @@ class NeuralGPU(tf.keras.Model):
     training, n is the length of the source or of the target, whichever is longer, with its end of sentence. In
     decoding, `decoding.memory_ratio` gives n; without it, a search tries each n from the source's length to twice that.
 
-    This is a `memattn.models.interface.Model` without alignments.
+    This is a `memattn.models.interface.Model` without alignments, which describes the methods.
 
     Args:
       config: the options of the model. A class is one of the kinds, whatever `config.kind` is.
@@ -140,7 +140,6 @@ class NeuralGPU(tf.keras.Model):
         return Encoded(tf.where(is_token[:, :, None], embedded, tf.zeros_like(embedded)), _count(is_token))
 
     def state_mask(self, source: tf.Tensor) -> tf.Tensor:
-        """Returns a mask [B, S] of the tokens, false for padding."""
         return tf.not_equal(source, PAD)
 
     def memory_lengths(self, encoded: Encoded, ratio: MemoryRatio) -> Iterator[MemoryLength]:
@@ -183,10 +182,6 @@ class NeuralGPU(tf.keras.Model):
     def start(
         self, encoded: Encoded, num_queries: int, token_table: tf.Tensor, selected: Selection | None = None
     ) -> tuple[Decoding, dict[str, Any]]:
-        """Runs the encoder; returns what all decoder steps share, and the initial state of `num_queries` hypotheses.
-
-        `step` computes logits of all tokens, or only of the selected ones.
-        """
         decoding = Decoding(self.run(encoded), encoded.lengths, token_table, self._output(selected))
         return decoding, self._first_state(decoding, num_queries)
 
@@ -204,7 +199,6 @@ class NeuralGPU(tf.keras.Model):
         return self.teacher_forced_logits(self.encode(source), target, seed)
 
     def teacher_forced_logits(self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns logits [B, T, V] under teacher forcing, as `call` does, for what `encode` returned."""
         target_lengths = _count(tf.not_equal(target, PAD))
         sizes = [tensor.shape[1] or tf.shape(tensor)[1] for tensor in (encoded.embedded, target)]
         largest = max(sizes) if all(isinstance(size, int) for size in sizes) else tf.maximum(*sizes)
