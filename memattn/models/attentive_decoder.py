@@ -88,7 +88,7 @@ class AttentiveDecoder(ConfiguredLayer):
     ) -> dict[str, Any]:
         """Returns the arguments of a `Stepper` that reads the memory; the kernels are those of `Reader`."""
         values, kernels = memory["values"], (input_kernel, output_kernel)
-        is_precomputed = for_search and precomputing_pays(*values.shape[1:], *kernels)
+        is_precomputed = for_search and precomputing_pays(values.shape[1], values.shape[2], *kernels)
         reader = PrecomputedReader(values, *kernels) if is_precomputed else Reader(values, *kernels, self.dropout)
         attention = self.attention.for_search() if for_search else self.attention
         return {"attention": attention, "memory": memory, "reader": reader}
