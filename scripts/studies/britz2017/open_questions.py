@@ -154,7 +154,7 @@ def bleu_by_length(output: Output, copy: list[SweepRun], translation: list[Sweep
 
 
 def errors_by_position(output: Output, runs: list[SweepRun]) -> None:
-    """Writes the share of wrong tokens in the copy task by their position, in fifths of the greatest length."""
+    """Writes the percentage of wrong tokens in the copy task by their position, in fifths of the greatest length."""
     rows = []
     for run in runs:
         longest = task_length(run)
