@@ -16,7 +16,7 @@ class MatchaAttention(MonotonicAttention):
     at most 80.
 
     Args:
-      **kwargs: see `MonotonicAttention`; `units` is for both energies.
+      **kwargs: see `MonotonicAttention`; `units` is for both energies, `offset` and `noise` are for that of stopping.
 
     Example:
       >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]

@@ -14,7 +14,7 @@ class MochaAttention(MonotonicAttention):
     Args:
       chunk_size: w, positions of a chunk, which ends where attention stops; None: the chunk begins with the source
         (MILk, Arivazhagan et al., 2019).
-      **kwargs: see `MonotonicAttention`; `units` is for both energies.
+      **kwargs: see `MonotonicAttention`; `units` is for both energies, `offset` and `noise` are for that of stopping.
 
     Example:
       >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]

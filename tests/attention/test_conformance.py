@@ -129,8 +129,8 @@ def test_padding_and_batch_change_no_logits(model):
 def test_padding_and_batch_change_no_hypothesis(model):
     together = search(model, SOURCES)
     assert_same(search(model, SOURCES[::-1])[::-1], together)
-    for place in (1, 3):
-        assert_same(search(model, [SOURCES[place]], width=5), [together[place]])
+    for row in (1, 3):
+        assert_same(search(model, [SOURCES[row]], width=5), [together[row]])
 
 
 @on_representative_models
@@ -147,7 +147,7 @@ def test_beam_scores_are_teacher_forced_scores(model):
         for log_probs, target, (tokens, score) in zip(
             tf.nn.log_softmax(logits).numpy(), targets, hypotheses, strict=True
         ):
-            total = sum(log_probs[place, token] for place, token in enumerate(target))
+            total = sum(log_probs[position, token] for position, token in enumerate(target))
             np.testing.assert_allclose(score, total / ((5 + len(tokens)) / 6) ** 0.7, rtol=1e-4)
 
 

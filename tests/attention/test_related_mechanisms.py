@@ -269,14 +269,14 @@ def test_a_local_softmax_is_over_its_window(name, window, inputs):
     (w_k,) = mechanism.key_layer.get_weights()
     for row, length in enumerate(LENGTHS):
         for step in range(T):
-            query, places = queries[row, step], np.arange(length)
+            query, positions = queries[row, step], np.arange(length)
             scores = states[row, :length] @ w_k @ query
             centre, gaussian = float(step), np.ones(length)
             if name == "local_p":
                 (w_p,), (v_p,) = (layer.get_weights() for layer in (mechanism.position_layer, mechanism.position_v))
                 centre = (length - 1) * sigmoid(float(np.tanh(query @ w_p) @ v_p[:, 0]))
-                gaussian = np.exp(-((places - centre) ** 2) / (2 * (window / 2) ** 2))
-            within = np.abs(places - centre) <= window
+                gaussian = np.exp(-((positions - centre) ** 2) / (2 * (window / 2) ** 2))
+            within = np.abs(positions - centre) <= window
             expected = np.zeros(length)
             if within.any():
                 expected[within] = softmax(scores[within]) * gaussian[within]

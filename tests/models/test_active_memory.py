@@ -139,18 +139,10 @@ def test_a_config_of_active_memory_survives_writing_and_reading():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"model": tree(input_feeding=False)["model"]},
-            "model.input_feeding: is for model.kind: seq2seq, not",
-        ),
-        ({"model": tree(attention={"name": "bahdanau"})["model"]}, "model.attention: is for model.kind: seq2seq, not"),
+        ({"model": tree(input_feeding=False)["model"]}, "model.input_feeding: is for model.kind: seq2seq, not"),
         ({"model": {"width": 1}}, "model.width: is for model.kind: neural_gpu or markovian or extended, not"),
-        (
-            {"model": tree(cells="dngpu")["model"]},
-            r"model.cells: unknown key; did you mean cell\?; known keys: kind",
-        ),
+        ({"model": tree(cells="dngpu")["model"]}, r"model.cells: unknown key; did you mean cell\?; known keys: kind"),
         ({"model": {}, "decoding": {"memory_ratio": 1}}, "decoding.memory_ratio: is for active memory"),
-        ({"decoding": {"memory_ratio": 0.5}}, "decoding.memory_ratio"),
         ({"decoding": {"memory_ratio": "guess"}}, "decoding.memory_ratio: .*estimate"),
         ({"decoding": {"sample": {}}}, "decoding.memory_ratio: decoding.sample needs one"),
         ({"decoding": {"coverage_penalty": 1.0}}, "coverage_penalty"),

@@ -143,9 +143,8 @@ def test_validation_allows_the_length_of_the_longest_target(tiny_config, tmp_pat
     assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
     model = load([str(tmp_path / "run")], [], 1)
     validation = Validation(config, model.model, model.vocabulary, model.tokenizer)
-    assert validation._searcher.config.memory_ratio == pytest.approx(
-        9 / 5, abs=0.01
-    )  # the longest target is twice 4 tokens and the end, its source 4 tokens and the end
+    # The longest target is twice 4 tokens and the end, its source 4 tokens and the end.
+    assert validation._searcher.config.memory_ratio == pytest.approx(9 / 5, abs=0.01)
 
 
 def with_kind(kind, **changes):

@@ -132,7 +132,7 @@ def test_masks_of_training_cover_stretches_of_time_and_bands_and_depend_on_the_s
     np.testing.assert_array_equal(masked[:, :25] == 0, in_time[:, :, None] | in_bands[:, None])
     assert 0 < in_time.sum(1).max() <= 2 * 5
     assert 0 < in_bands.sum(1).max() <= 2 * 10
-    assert in_time.any(0).all()  # any place may be covered
+    assert in_time.any(0).all()  # any position may be covered
     assert in_bands.any(0).all()
     np.testing.assert_array_equal(reader(tf.constant(source)), np.nan_to_num(source))
 

@@ -188,8 +188,8 @@ def test_figure_8_trains_only_the_run_that_it_shows(monkeypatch, tmp_path):
     monkeypatch.setattr(runner.sweep, "run_sweep", lambda *args, only, **options: trained.append(list(only)) or [])
     monkeypatch.setattr(runner, "finished", lambda *args: made_up("translation", bleu=lambda config: 50.0))
     monkeypatch.setattr(figures, "draw_alignments", lambda output, runs, *args, **options: None)
-    places = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
-    runner.Reproduction("small", **places).make("figure8")
+    options = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
+    runner.Reproduction("small", **options).make("figure8")
     assert trained == [list(runs)]
     conditions = json.loads((tmp_path / "figure8" / "small" / "conditions.json").read_text("utf-8"))
     assert [name.rpartition("/")[2] for name in conditions["runs"]["translation"]] == list(runs)
@@ -200,8 +200,8 @@ def test_failed_runs_are_named_below_the_table_and_left_out_of_it(tmp_path, monk
     monkeypatch.setattr(runner.sweep, "run_sweep", lambda *args, **options: [runs[-1].name])
     monkeypatch.setattr(runner, "finished", lambda *args: runs[:-1])
     monkeypatch.chdir(ROOT)
-    places = {"runs_dir": "runs/reproduce", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
-    reproduction = runner.Reproduction("small", **places)
+    options = {"runs_dir": "runs/reproduce", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
+    reproduction = runner.Reproduction("small", **options)
     reproduction.make("table1")
     assert f"\n{MISSING}: {reproduction.failed[0]}\n" in capsys.readouterr().out
     reproduction.make("slots_by_length")
@@ -210,16 +210,16 @@ def test_failed_runs_are_named_below_the_table_and_left_out_of_it(tmp_path, monk
     assert [row["fewest slots"] for row in rows] == ["1", "1", "1", ""]  # the last length lacks Bahdanau attention
     monkeypatch.setattr(runner, "finished", lambda *args: [])
     with pytest.raises(RunError, match="^no run of table1 succeeded$"):
-        runner.Reproduction("small", **places).make("table1")
+        runner.Reproduction("small", **options).make("table1")
 
 
 @pytest.mark.long
 def test_a_figure_is_drawn_from_runs_that_are_trained_once(command, tmp_path, monkeypatch, capfd):
     write_study(tmp_path, "alignments", TINY)
     run_in_forks(command, tmp_path, monkeypatch)
-    places = {"runs_dir": "runs", "results_dir": "results", "jobs": 2, "strategy": "none"}
+    options = {"runs_dir": "runs", "results_dir": "results", "jobs": 2, "strategy": "none"}
     for progress in ("0 done before", "2 done before"):
-        reproduction = runner.Reproduction("small", **places)
+        reproduction = runner.Reproduction("small", **options)
         reproduction.make("figure7")
         assert reproduction.failed == []
         assert progress in capfd.readouterr().out
