@@ -141,10 +141,21 @@ def is_compared_with_students(config: Config) -> bool:
 
 def teacher_translation(output: Output, alone: list[SweepRun], taught: list[SweepRun]) -> None:
     """Writes test BLEU of memory attention without and with distillation, and of Bahdanau attention."""
-    keys = {"model": model_name, "taken from the teacher": _from_teacher}
-    last_bleu = partial(_last_bleu, "last valid BLEU (greedy)")
-    columns = count, _max_steps, partial(_steps_of_teacher, alone), last_bleu, test_bleu
-    output.table(rows_by([*alone, *taught], keys, *columns), "Multi30k: memory attention alone and with a teacher")
+    rows = [
+        {
+            "model": model,
+            "taken from the teacher": from_teacher,
+            **count(runs),
+            "training steps": steps,
+            **_steps_of_teacher(alone, runs),
+            **_last_bleu("last valid BLEU (greedy)", runs),
+            **test_bleu(runs),
+        }
+        for (model, from_teacher, steps), runs in groups(
+            [*alone, *taught], model_name, _from_teacher, lambda run: run.config.training.max_steps
+        ).items()
+    ]
+    output.table(rows, "Multi30k: memory attention alone and with a teacher")
 
 
 def is_first_teacher(config: Config) -> bool:
@@ -217,10 +228,6 @@ def _steps_of_teacher(teachers: list[SweepRun], students: list[SweepRun]) -> dic
     folder = students[0].config.training.teacher
     steps = {os.path.realpath(run.folder): run.validations[-1]["step"] for run in teachers}
     return {"training steps of the teacher": steps.get(os.path.realpath(folder), "") if folder else ""}
-
-
-def _max_steps(runs: list[SweepRun]) -> dict[str, int]:
-    return {"training steps": runs[0].config.training.max_steps}
 
 
 def _is_plain_memory(run: SweepRun) -> bool:
