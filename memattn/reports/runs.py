@@ -56,8 +56,7 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
         raise ConfigError(f"{folder}: its sources are {config.data.source}; a report shows sources of text")
     curves = _curves(run)
     data = config.data.path
-    corpus.check_folder(data)
-    corpus.check_split(data, split, corpus.splits(data))
+    corpus.check_split(data, split)
     sources = [split_words(line) for line in read_lines(os.path.join(data, f"{split}.source"))]
     targets = [split_words(line) for line in corpus.read_references(data, split)[0]]
     result = run.result(split)

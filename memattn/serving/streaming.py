@@ -29,15 +29,23 @@ def available_lines(descriptor: int, first: int, most: int) -> Iterator[list[str
 
 def _decoded(lines: list[bytes], first: int) -> Iterator[list[str]]:
     """Yields a list of the lines; if one is not UTF-8, of those before it, and then raises DataError."""
-    texts: list[str] = []
+    decoded = (decode_lines(b"%b\n" % line, STDIN, number)[0] for number, line in enumerate(lines, first))
+    texts, error = until_error(decoded)
+    if texts:
+        yield texts
+    if error:
+        raise error
+
+
+def until_error(items: Iterable[Any]) -> tuple[list, DataError | None]:
+    """Returns the items before the first that raises DataError, and that error, if there is one."""
+    done: list[Any] = []
     try:
-        for number, line in enumerate(lines, first):
-            texts += decode_lines(b"%b\n" % line, STDIN, number)
-    except DataError:
-        if texts:
-            yield texts
-        raise
-    yield texts
+        for item in items:
+            done.append(item)
+    except DataError as error:
+        return done, error
+    return done, None
 
 
 def in_order(results: Iterable[tuple[int, Any]], number: int) -> Iterator:

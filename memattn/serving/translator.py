@@ -21,7 +21,7 @@ from memattn.errors import ConfigError, DataError, abbreviated
 from memattn.options import listed
 from memattn.search.translation import translation
 from memattn.serving.attention_output import Part, word_alignment
-from memattn.serving.streaming import STDIN, in_order, too_long
+from memattn.serving.streaming import STDIN, in_order, too_long, until_error
 
 if TYPE_CHECKING:  # a function below imports TensorFlow or ONNX Runtime when it is called; the class needs neither
     from memattn.onnx_runtime.searcher import OnnxSearcher
@@ -89,12 +89,10 @@ class Translator:
           first: number of the first line.
           name: name of the input, for messages.
         """
-        pieces, error = [], None
-        try:
-            for number, line in enumerate(lines, first):
-                pieces.append(self._pieces(self._tokenizer.encode(line, "source"), f"{name}:{number}"))
-        except DataError as problem:
-            error = problem
+        pieces, error = until_error(
+            self._pieces(self._tokenizer.encode(line, "source"), f"{name}:{number}")
+            for number, line in enumerate(lines, first)
+        )
         places = [(line, piece) for line, line_pieces in enumerate(pieces) for piece in range(len(line_pieces))]
         results = self._search([pieces[line][piece] for line, piece in places], places, first)
         ranked = in_order(results, len(places))

@@ -110,7 +110,7 @@ def _check_split(run_configs: Collection[Config], split: str) -> None:
         if data.generated:
             corpus.check_split(data.path, split, tasks.SPLITS)
         elif os.path.isdir(data.path):  # without a folder, training says what is missing
-            corpus.check_split(data.path, split, corpus.splits(data.path))
+            corpus.check_split(data.path, split)
 
 
 def _locked(sweep_dir: str, name: str, folder: str) -> contextlib.AbstractContextManager:

@@ -39,6 +39,8 @@ def make(
       OSError: A file cannot be read or written.
     """
     folder = os.path.normpath(folder)
+    if not os.path.exists(folder):
+        files.make_folder(os.path.dirname(folder))
     described = {split: [{"path": path, **_content(path)} for path in paths] for split, paths in sources.items()}
     inputs = {"settings": settings, "sources": described}
     if os.path.exists(folder):

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from memattn import files
 from memattn.data import bpe
 from memattn.data import tokenizer as tokenizers
-from memattn.data.corpus import SIDES, VOCABULARY, SentencesWriter, read_references, read_vocabulary
+from memattn.data.corpus import SIDES, VOCABULARY, SentencesWriter, check_parallel, read_references, read_vocabulary
 from memattn.data.preparation.chunks import CHUNK, Chunk, Map, count_lines, ordered_map, read_chunks
 from memattn.data.preparation.folder import Counts, copy_files, make, write_lines
 from memattn.data.sentences import Sentences
@@ -82,11 +82,7 @@ def prepare(
       shared: a prepared corpus or a run folder, whose BPE and vocabulary are used; None learns them.
       release: what the manifest says about the release that the splits are from; None for text of the user's.
 
-    Raises:
-      ConfigError: The folder holds something else, or `shared` does not fit.
-      RunError: Another process is preparing the folder.
-      DataError: The text cannot be used.
-      OSError: A file cannot be read or written.
+    Raises ConfigError if `shared` does not fit, DataError if the text cannot be used, and what `folder.make` raises.
     """
     shared_files = _shared_files(shared, settings.text) if shared else []
     sources = {**splits, "vocabulary_of": shared_files} if shared else splits
@@ -139,14 +135,8 @@ def _count_pairs(mapped: Map, splits: Splits) -> dict[str, int]:
     paths = [path for pair in splits.values() for path in pair]
     numbers = tqdm(mapped(count_lines, paths), "checking lines", len(paths), unit=" files", disable=None)
     lines = dict(zip(paths, numbers, strict=True))
-    for source, target in splits.values():
-        if lines[source] != lines[target]:
-            raise DataError(
-                f"{source} has {lines[source]:,} lines and {target} has {lines[target]:,}: a line of one must be the "
-                "translation of the same line of the other"
-            )
-        if not lines[source]:
-            raise DataError(f"{source}: empty; a split needs at least one line")
+    for pair in splits.values():
+        check_parallel({path: lines[path] for path in pair})
     return {split: lines[source] for split, (source, _) in splits.items()}
 
 
