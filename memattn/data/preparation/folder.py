@@ -82,7 +82,7 @@ def _content(path: str) -> dict[str, str | int]:
 def _complete(folder: str, inputs: dict) -> dict:
     """Returns the manifest of an existing folder. Raises ConfigError unless it holds the corpus of these inputs."""
     try:
-        parts = dict.fromkeys(("settings", "sources", "counts", "files"), dict)
+        parts = dict.fromkeys(("settings", "sources", "counts"), dict)
         manifest = reading.json_file(os.path.join(folder, MANIFEST), parts)
     except (OSError, DataError) as error:
         raise ConfigError(f"{folder}: exists, but is not a prepared corpus ({error}); use another") from error
@@ -90,10 +90,6 @@ def _complete(folder: str, inputs: dict) -> dict:
     if stored != expected or _checksums(manifest) != _checksums(inputs):
         differing = ", ".join(map(str, differences(stored, expected))) or "other files"
         raise ConfigError(f"{folder}: holds another corpus ({differing}); use another folder, or remove it")
-    for name, content in manifest["files"].items():
-        path = os.path.join(folder, name)
-        if not os.path.exists(path) or os.path.getsize(path) != content["bytes"]:
-            raise ConfigError(f"{path}: missing or changed; remove {folder} to prepare it again")
     return manifest
 
 

@@ -97,12 +97,10 @@ def prepare(
 
 def _shared_files(shared: str, text: TextSettings) -> list[str]:
     """Returns the paths of the units and the vocabulary of another corpus. Raises ConfigError, DataError."""
-    tokenizer = tokenizers.read(shared)
-    if not isinstance(tokenizer, SubwordTokenizer):
-        raise ConfigError(f"--vocabulary_of {shared}: neither a prepared corpus with a BPE nor a run folder of one")
-    if tokenizer.settings != text:
-        theirs, ours = (" ".join(dataclasses.astuple(settings)) for settings in (tokenizer.settings, text))
-        raise ConfigError(f"--vocabulary_of {shared}: its text is {theirs}, not {ours}")
+    theirs = getattr(tokenizers.read(shared), "settings", None)  # text that came as tokens has no settings
+    if theirs != text:
+        names = [" ".join(dataclasses.astuple(settings)) if settings else "unprepared" for settings in (theirs, text)]
+        raise ConfigError(f"--vocabulary_of {shared}: its text is {names[0]}, not {names[1]}")
     return [os.path.join(shared, name) for name in (tokenizers.UNITS[text.units].file, VOCABULARY)]
 
 

@@ -131,8 +131,6 @@ def read_manifest(path: str) -> list[Utterance]:
         except ValueError as error:
             raise DataError(f"{path}:{number}: {error}") from error
         utterances.append(Utterance(f"{path}:{number}", os.path.join(folder, recording), " ".join(text.split())))
-    if not utterances:
-        raise DataError(f"{path}: empty; a split needs at least one recording")
     return utterances
 
 
@@ -228,12 +226,12 @@ def _read_all(
             vectors = result.features.astype(np.float64)
             recordings.sums += [vectors.sum(0), (vectors**2).sum(0)]
             yield result.features
+    examples = "".join(f", such as {line}" for line in skipped[:1]).replace("\t", ": ")
+    if not recordings.texts:
+        raise DataError(f"{split}: none of {len(utterances):,} recordings can be used{examples}")
     if skipped:
-        number = f"{len(skipped):,} of {len(utterances):,} recordings cannot be used"
-        example = skipped[0].replace("\t", ": ")
-        if not recordings.texts:
-            raise DataError(f"{number}: {example}")
-        warnings.warn(f"{number}, such as {example}; {SKIPPED} in the corpus lists all", stacklevel=2)
+        number = f"{len(skipped):,} of {len(utterances):,} recordings are skipped"
+        warnings.warn(f"{number}{examples}; {SKIPPED} in the corpus lists all", stacklevel=2)
 
 
 def _read(max_seconds: float, utterance: Utterance) -> audio.Recording | str:
