@@ -18,7 +18,7 @@ from helpers.runs import NO_STRATEGY, evaluate, translator
 from helpers.texts import SETTINGS
 
 from memattn.config import DecodingConfig
-from memattn.data import bpe
+from memattn.data.bpe import Subwords
 from memattn.data.preparation import parallel
 from memattn.data.tokenizer import SubwordTokenizer
 from memattn.data.vocabulary import BOS, EOS
@@ -180,10 +180,10 @@ def test_a_line_that_is_no_pair_is_reported_with_its_number(trained, line):
 def test_words_are_aligned_by_the_attention_weights_of_their_units():
     weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.1, 0.3, 0.5, 0.1], [0.0, 0.3, 0.35, 0.35]])
     part = Part(["a@@", "b", "c", "d"], ["x", "y@@", "z"], weights)
-    assert word_alignment([part], bpe.word_numbers) == "2-0 1-1"
+    assert word_alignment([part], Subwords.word_numbers) == "2-0 1-1"
     weights[1:, 0] = 0.4
-    assert word_alignment([part], bpe.word_numbers) == "2-0 0-1"
-    assert word_alignment([part, Part([], [], weights[:0, :0])] * 2, bpe.word_numbers) == "2-0 0-1 5-2 3-3"
+    assert word_alignment([part], Subwords.word_numbers) == "2-0 0-1"
+    assert word_alignment([part, Part([], [], weights[:0, :0])] * 2, Subwords.word_numbers) == "2-0 0-1 5-2 3-3"
 
 
 def test_a_model_without_source_weights_has_no_alignments(trained):

@@ -433,16 +433,16 @@ def test_the_folder_of_another_sweep_is_refused(load, tmp_path, monkeypatch):
 
 CHILD = """
 import os, signal, sys, time
-from memattn import cli
+from memattn import cli, console
 
 def main(folder):
     stopped = []
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
-    print("parent", parent, flush=True)
+    console.say(f"parent {parent}")
     while not stopped:
-        print("a step", flush=True)
+        console.say("a step")
         time.sleep(0.02)
-    print("stopped", flush=True)
+    console.say("stopped")
     with open(folder + "/checkpoint", "w") as file:
         file.write("complete")
     sys.exit(143)
@@ -480,10 +480,10 @@ def test_trainings_of_a_killed_sweep_stop_with_a_checkpoint(child, tmp_path):
 def test_a_process_still_stops_with_a_checkpoint_where_nobody_reads_its_output(child, tmp_path):
     processes = sweep.Processes()
     with open(tmp_path / "errors", "w", encoding="utf-8") as errors:
-        process, reading = processes.start(child, errors)
-    with process, open(reading, encoding="utf-8") as lines:
-        assert next(lines) == f"parent {os.getpid()}\n"
-        lines.close()
+        process = processes.start(child, errors)
+    with process:
+        assert next(process.stdout) == f"parent {os.getpid()}\n"
+        process.stdout.close()
         time.sleep(0.1)  # the child prints some lines meanwhile
         processes.end()
     assert process.returncode == 143, (tmp_path / "errors").read_text("utf-8")

@@ -7,7 +7,7 @@ import importlib.metadata
 import json
 import os
 import platform
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from memattn import __version__, files, processes, reading
 from memattn.data.corpus import MANIFEST
@@ -23,6 +23,7 @@ def make(
     sources: Mapping[str, Iterable[str]],
     write: Callable[[str], Counts],
     release: Mapping[str, str | int] | None = None,
+    shared: Sequence[str] = (),
 ) -> dict:
     """Makes the folder unless it is complete, and returns its manifest.
 
@@ -32,6 +33,7 @@ def make(
       sources: paths of the source files, by split.
       write: writes the corpus, except for its manifest, into a folder, and returns the counts.
       release: what the manifest says about the release that the sources are from; None for text of the user's.
+      shared: paths of files of another corpus, which are copied before `write` is called.
 
     Raises:
       ConfigError: The folder holds something else.
@@ -41,11 +43,15 @@ def make(
     folder = os.path.normpath(folder)
     if not os.path.exists(folder):
         files.make_folder(os.path.dirname(folder))
+    sources = {**sources, "vocabulary_of": shared} if shared else sources
     described = {split: [{"path": path, **_content(path)} for path in paths] for split, paths in sources.items()}
     inputs = {"settings": settings, "sources": described}
     if os.path.exists(folder):
         return _complete(folder, inputs)
     with processes.making(folder, "is preparing it; wait, or use another --folder"), files.making_folder(folder) as new:
+        for path in shared:
+            with open(path, "rb") as file:
+                files.write(os.path.join(new, os.path.basename(path)), file.read())
         counts = write(new)
         manifest = {
             **inputs,
@@ -61,13 +67,6 @@ def make(
         }
         files.write(os.path.join(new, MANIFEST), json.dumps(manifest, indent=2) + "\n")
     return manifest
-
-
-def copy_files(paths: Iterable[str], folder: str) -> None:
-    """Copies files into a folder. Raises OSError."""
-    for path in paths:
-        with open(path, "rb") as file:
-            files.write(os.path.join(folder, os.path.basename(path)), file.read())
 
 
 def write_lines(path: str, lines: Iterable[str]) -> None:

@@ -17,7 +17,7 @@ from memattn.data import bpe
 from memattn.data import tokenizer as tokenizers
 from memattn.data.corpus import SIDES, VOCABULARY, SentencesWriter, check_parallel, read_references, read_vocabulary
 from memattn.data.preparation.chunks import CHUNK, Chunk, Map, count_lines, ordered_map, read_chunks
-from memattn.data.preparation.folder import Counts, copy_files, make, write_lines
+from memattn.data.preparation.folder import Counts, make, write_lines
 from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
 from memattn.data.vocabulary import Vocabulary, split_words
@@ -84,15 +84,13 @@ def prepare(
 
     Raises ConfigError if `shared` does not fit, DataError if the text cannot be used, and what `folder.make` raises.
     """
-    shared_files = _shared_files(shared, settings.text) if shared else []
-    sources = {**splits, "vocabulary_of": shared_files} if shared else splits
 
     def write(unfinished: str) -> Counts:
-        copy_files(shared_files, unfinished)
         with ordered_map(workers) as mapped:
             return _write_files(mapped, splits, settings, unfinished)
 
-    return make(folder, dataclasses.asdict(settings), sources, write, release)
+    shared_files = _shared_files(shared, settings.text) if shared else []
+    return make(folder, dataclasses.asdict(settings), splits, write, release, shared_files)
 
 
 def _shared_files(shared: str, text: TextSettings) -> list[str]:

@@ -17,7 +17,7 @@ from memattn.data import bpe, corpus, features
 from memattn.data import tokenizer as tokenizers
 from memattn.data.preparation import audio
 from memattn.data.preparation.chunks import map_in_order
-from memattn.data.preparation.folder import Counts, copy_files, make, write_lines
+from memattn.data.preparation.folder import Counts, make, write_lines
 from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
 from memattn.data.vocabulary import Vocabulary
@@ -101,7 +101,7 @@ def prepare(
     Raises what `parallel.prepare` raises.
     """
     audio.packages()
-    sources, shared_files = {split: [path] for split, path in manifests.items()}, []
+    shared_files: list[str] = []
     if shared:
         tokenizer = tokenizers.read(shared)
         names = corpus.VOCABULARY, features.STATISTICS, *tokenizer.files()
@@ -109,13 +109,12 @@ def prepare(
         if not isinstance(tokenizer, SubwordTokenizer) or not all(map(os.path.exists, shared_files)):
             raise ConfigError(f"--vocabulary_of {shared}: not a corpus that memattn-prepare speech wrote")
         settings = dataclasses.replace(settings, text=tokenizer.settings, bpe_units=None)
-        sources["vocabulary_of"] = shared_files
 
     def write(unfinished: str) -> Counts:
-        copy_files(shared_files, unfinished)
         return _write_files(manifests, settings, unfinished, workers, is_shared=bool(shared))
 
-    return make(folder, dataclasses.asdict(settings), sources, write, release)
+    sources = {split: [path] for split, path in manifests.items()}
+    return make(folder, dataclasses.asdict(settings), sources, write, release, shared_files)
 
 
 def read_manifest(path: str) -> list[Utterance]:
