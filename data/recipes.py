@@ -102,10 +102,10 @@ def without_copies(splits: Mapping[str, Pairs]) -> tuple[dict[str, Pairs], dict[
     return distinct, numbers
 
 
-def _sequences(text: str, size: int = 8) -> set[str]:
-    """Returns all sequences of so many words in a text; of a shorter text, the text."""
+def _sequences(text: str) -> set[str]:
+    """Returns all sequences of eight words in a text; of a shorter text, the text."""
     words = text.split()
-    return {" ".join(words[start : start + size]) for start in range(max(1, len(words) - size + 1))}
+    return {" ".join(words[start : start + 8]) for start in range(max(1, len(words) - 7))}
 
 
 def lengths(texts: Sequence[str]) -> str:

@@ -20,7 +20,6 @@ _CACHED_WORDS = 1_000_000
 # space other than single spaces between words, and an end of a word that looks like SEPARATOR.
 _TO_ESCAPE = re.compile(r"％|^ | $|(?<= ) |[^\S ]|[\x1c-\x1f\x85]|@(?=@(?: |$))")
 _ESCAPED = re.compile(r"％(?!d[89a-f])([0-9a-f]{4})")  # half a surrogate pair is not a character
-_LINE_ENDS = str.maketrans("\r\n", "  ")
 _SCRIPT_WITHOUT_BLANKS = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
 )
@@ -32,25 +31,67 @@ class Subwords:
 
     Args:
       codes: merges, as subword-nmt writes them.
+
+    Attributes:
+      file: name of the file that holds the merges.
     """
+
+    file = "bpe.codes"
 
     def __init__(self, codes: str):
         self._bpe = BPE(io.StringIO(codes), separator=SEPARATOR)
 
     def segment(self, line: str) -> list[str]:
-        """Splits a line without its line feed into units.
-
-        `undo` restores the line exactly, including its white space, but turns a carriage return into a blank.
-        """
+        """Splits a line into units. `undo` restores it exactly, including its white space."""
         if len(self._bpe.cache) > _CACHED_WORDS:
             self._bpe.cache.clear()
         return self._bpe.segment_tokens(escape(line).split(" "))
 
     @staticmethod
     def undo(units: list[str]) -> str:
-        """Joins units into a line. Whatever a model wrote, the result is one line."""
+        """Joins units into a line."""
         joined = " ".join(units)
-        return unescape(joined.replace(f"{SEPARATOR} ", "").removesuffix(SEPARATOR)).translate(_LINE_ENDS)
+        return unescape(joined.replace(f"{SEPARATOR} ", "").removesuffix(SEPARATOR))
+
+    @staticmethod
+    def word_numbers(units: list[str], *, segmented: bool = True) -> list[int]:
+        """Returns, for each unit, the number of the word that it belongs to.
+
+        Unless blanks separate all words (`segmented`), each unit of a script without blanks between words is a word:
+        "我们@@ 用@@ Mo@@ ses" has three words.
+        """
+        starts = (
+            int(not left.endswith(SEPARATOR) or not segmented and _are_two_words(left.removesuffix(SEPARATOR), right))
+            for left, right in itertools.pairwise(units)
+        )
+        return [0, *itertools.accumulate(starts)][: len(units)]
+
+    @classmethod
+    def learn(cls, words: Counter[str], size: int) -> tuple[str, list[str]]:
+        """Learns up to `size` merges from counts of escaped words.
+
+        Returns the merges as subword-nmt's codes, and the `size` units that occur most often, most frequent first.
+        Raises DataError if there is no merge.
+        """
+        counted = io.StringIO("".join(f"{word} {words[word]}\n" for word in ranked(words)))
+        codes = io.StringIO()
+        quiet = contextlib.nullcontext() if sys.stderr.isatty() else contextlib.redirect_stderr(io.StringIO())
+        with quiet, contextlib.suppress(ValueError):  # raised, with all merges written, when no pair is left
+            learn_bpe(counted, codes, size, is_dict=True)
+        if codes.getvalue().count("\n") == 1:
+            raise DataError("too little training text for BPE: no two letters occur together twice")
+        subwords, units = cls(codes.getvalue()), Counter[str]()
+        for word, count in words.items():
+            for unit in subwords.segment(unescape(word)):
+                units[unit] += count
+        for special in SPECIAL_TOKENS:  # in text they are unknown words
+            units.pop(special, None)
+        return codes.getvalue(), ranked(units)[:size]
+
+
+def ranked(counts: Counter[str]) -> list[str]:
+    """Returns the items, the most frequent first, and equally frequent items by their code points."""
+    return [item for item, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
 
 
 def escape(line: str) -> str:
@@ -63,42 +104,7 @@ def unescape(line: str) -> str:
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), line)
 
 
-def word_numbers(units: list[str], *, segmented: bool = True) -> list[int]:
-    """Returns, for each unit, the number of the word that it belongs to.
-
-    Unless blanks separate all words (`segmented`), each unit of a script without blanks between words is a word:
-    "我们@@ 用@@ Mo@@ ses" has three words.
-    """
-    starts = (
-        int(not left.endswith(SEPARATOR) or not segmented and _are_two_words(left.removesuffix(SEPARATOR), right))
-        for left, right in itertools.pairwise(units)
-    )
-    return [0, *itertools.accumulate(starts)][: len(units)]
-
-
 def _are_two_words(left: str, right: str) -> bool:
     """Returns whether adjacent units are two words: one of them has a script without blanks between words."""
     without_blanks = any(map(_SCRIPT_WITHOUT_BLANKS.match, (left[-1:], right)))
     return without_blanks and _COMBINING_MARK.match(right) is None
-
-
-def learn(words: Counter[str], size: int) -> tuple[str, list[str]]:
-    """Learns up to `size` merges from counts of escaped words.
-
-    Returns the merges as subword-nmt's codes, and the `size` units that occur most often, most frequent first. Raises
-    DataError if there is no merge.
-    """
-    ranked = sorted(words.items(), key=lambda item: (-item[1], item[0]))
-    counted, codes = io.StringIO("".join(f"{word} {count}\n" for word, count in ranked)), io.StringIO()
-    quiet = contextlib.nullcontext() if sys.stderr.isatty() else contextlib.redirect_stderr(io.StringIO())
-    with quiet, contextlib.suppress(ValueError):  # raised, with all merges written, when no pair is left
-        learn_bpe(counted, codes, size, is_dict=True)
-    if codes.getvalue().count("\n") == 1:
-        raise DataError("too little training text for BPE: no two letters occur together twice")
-    subwords, units = Subwords(codes.getvalue()), Counter[str]()
-    for word, count in words.items():
-        for unit in subwords.segment(unescape(word)):
-            units[unit] += count
-    for special in SPECIAL_TOKENS:  # in text they are unknown words
-        units.pop(special, None)
-    return codes.getvalue(), [unit for unit, _ in sorted(units.items(), key=lambda item: (-item[1], item[0]))[:size]]

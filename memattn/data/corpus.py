@@ -1,7 +1,7 @@
 """Reads the folder of a prepared corpus: its vocabulary, its splits, and the references of a split."""
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Literal
 
 import numpy as np
@@ -48,13 +48,13 @@ def _read_tokens(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
     else:
         paths = [os.path.join(folder, f"{split}.{side}") for side in SIDES]
         source, target = (Sentences.from_lines(read_lines(path), vocabulary) for path in paths)
-    return _pairs(source, target, paths)
+    return _paired(source, target, *paths)
 
 
 def _read_features(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
     """Maps the shards of a split's sources into memory, and reads the text of its targets. Raises DataError."""
     source, path = features.read(folder, split), os.path.join(folder, f"{split}.target")
-    return _pairs(source, Sentences.from_lines(read_lines(path), vocabulary), [source.path, path])
+    return _paired(source, Sentences.from_lines(read_lines(path), vocabulary), source.path, path)
 
 
 READERS: dict[str, Callable[[str, str, Vocabulary], Corpus]] = {  # by the names in data.source
@@ -63,16 +63,19 @@ READERS: dict[str, Callable[[str, str, Vocabulary], Corpus]] = {  # by the names
 }
 
 
-def _pairs(source: Sources, target: Sentences, paths: Sequence[str]) -> Corpus:
-    """Returns a corpus. Raises DataError if the numbers of sources and targets differ, or are 0."""
-    if len(source) != len(target):
-        raise DataError(
-            f"{paths[0]} has {len(source):,} lines and {paths[1]} has {len(target):,}: "
-            "a line of one must be the translation of the same line of the other"
-        )
-    if not len(source):
-        raise DataError(f"{paths[0]}: empty; a split needs at least one line")
+def _paired(source: Sources, target: Sentences, source_path: str, target_path: str) -> Corpus:
+    check_parallel({source_path: len(source), target_path: len(target)})
     return Corpus(source, target)
+
+
+def check_parallel(lines: Mapping[str, int]) -> None:
+    """Raises DataError if files, whose numbers of lines are given by path, differ in them or are empty."""
+    numbers = set(lines.values())
+    if len(numbers) > 1:
+        each = " and ".join(f"{path} has {number:,} lines" for path, number in lines.items())
+        raise DataError(f"{each}: a line of one must correspond to the same line of the other")
+    if 0 in numbers:
+        raise DataError(f"{next(iter(lines))}: empty; a split needs at least one line")
 
 
 def check_folder(folder: str) -> None:
@@ -84,13 +87,11 @@ def check_folder(folder: str) -> None:
         )
 
 
-def splits(folder: str) -> list[str]:
-    """Returns the splits of a corpus that can be evaluated."""
-    return sorted(name.removesuffix(".target") for name in os.listdir(folder) if name.endswith(".target"))
-
-
-def check_split(folder: str, split: str, known: Collection[str]) -> None:
-    """Raises ConfigError if `split` is not one of the `known` splits of a corpus."""
+def check_split(folder: str, split: str, known: Collection[str] | None = None) -> None:
+    """Raises ConfigError if a corpus has no such split to evaluate on; `known` names the splits of one yet to come."""
+    if known is None:
+        check_folder(folder)
+        known = sorted(name.removesuffix(".target") for name in os.listdir(folder) if name.endswith(".target"))
     if split not in known:
         raise ConfigError(f"{folder}: has no split {split} to evaluate on; it has {', '.join(known) or 'none'}")
 
@@ -104,11 +105,10 @@ def read_references(folder: str, split: str) -> tuple[list[str], list[str]]:
 
     Raises DataError, OSError.
     """
-    tokens = [" ".join(split_words(line)) for line in read_lines(os.path.join(folder, f"{split}.target"))]
-    path = os.path.join(folder, f"{split}.reference")
+    target_path, path = (os.path.join(folder, f"{split}.{name}") for name in ("target", "reference"))
+    tokens = [" ".join(split_words(line)) for line in read_lines(target_path)]
     references = read_lines(path) if os.path.exists(path) else tokens
-    if len(references) != len(tokens):
-        raise DataError(f"{path} has {len(references):,} lines for the {len(tokens):,} targets of the split")
+    check_parallel({target_path: len(tokens), path: len(references)})
     return tokens, references
 
 

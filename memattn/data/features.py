@@ -5,14 +5,13 @@ import functools
 import glob
 import itertools
 import os
-import zlib
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from memattn import files, reading
-from memattn.data.sentences import PADDING
+from memattn.data.sentences import PADDING, Sources, crc32
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import DataError
@@ -20,11 +19,10 @@ from memattn.errors import DataError
 METADATA = ("source_features", "source_statistics")  # names of `Features.metadata`
 STATISTICS = "source.statistics.npy"
 SHARD_SIZE = 200  # sources
-_CHECKSUM_BLOCK = 1 << 16  # vectors that are read at a time
 
 
 @dataclasses.dataclass(frozen=True)
-class Features:
+class Features(Sources):
     """Sources of vectors, one after the other in several arrays.
 
     Attributes:
@@ -45,11 +43,7 @@ class Features:
         """Number of vectors before each shard."""
         return np.cumsum([0, *map(len, self.shards[:-1])])
 
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
     def __getitem__(self, index: int) -> np.ndarray:
-        """Returns the normalized vectors [S, F] of a source. Raises DataError."""
         start, end = self.offsets[index : index + 2]
         shard = int(np.searchsorted(self._starts, start, "right")) - 1
         first = self._starts[shard]
@@ -58,28 +52,18 @@ class Features:
             raise DataError(f"{self.path}: damaged: source {index} holds a number that is not finite")
         return vectors
 
-    def lengths(self, start: int = 0, end: int | None = None) -> np.ndarray:
-        """Returns the numbers of vectors of the sources from `start` up to `end`, int64."""
-        return np.diff(self.offsets[start : len(self) + 1 if end is None else end + 1])
-
     def checksum(self) -> int:
-        """Returns the CRC-32 of all vectors and lengths, and of what normalizes them."""
-        crc = self._checksum_of_statistics()
-        for array in (*self.shards, self.offsets.astype("<i8")):
-            for start in range(0, len(array), _CHECKSUM_BLOCK):
-                crc = zlib.crc32(np.ascontiguousarray(array[start : start + _CHECKSUM_BLOCK]).data, crc)
-        return crc
+        return crc32(self._statistics, *self.shards, self.offsets.astype("<i8"))
 
     def metadata(self) -> dict[str, Any]:
         """Returns the width of the vectors, and a checksum of what normalizes them."""
-        return dict(zip(METADATA, (len(self.mean), f"{self._checksum_of_statistics():08x}"), strict=True))
+        return dict(zip(METADATA, (len(self.mean), f"{crc32(self._statistics):08x}"), strict=True))
 
-    def between(self, start: int, end: int) -> np.ndarray:
-        """Returns the vectors of the sources from `start` up to `end`, one after the other. Raises DataError."""
-        return np.concatenate([self[index] for index in range(start, end)])
+    @property
+    def _statistics(self) -> np.ndarray:
+        return np.stack([self.mean, self.deviation]).astype("<f4")
 
     def padded(self, indices: np.ndarray, rows: int, width: int) -> np.ndarray:
-        """Returns the sources with these indices as float32 [rows, width, F], padded with NaN. Raises DataError."""
         batch = np.full((rows, width, len(self.mean)), PADDING["f"], np.float32)
         for row, index in enumerate(indices):
             source = self[index]
@@ -87,24 +71,16 @@ class Features:
         return batch
 
     def text(self, index: int, vocabulary: Vocabulary, tokenizer: Tokenizer) -> str:
-        """Returns the length of a source, as people may read it."""
         del vocabulary, tokenizer
         return f"{self.lengths(index, index + 1)[0]:,} vectors"
 
     def labels(self, index: int, vocabulary: Vocabulary) -> list[str]:
-        """Returns the numbers of the vectors, from 0."""
         del vocabulary
         return list(map(str, range(self.lengths(index, index + 1)[0])))
 
-    def _checksum_of_statistics(self) -> int:
-        return zlib.crc32(np.stack([self.mean, self.deviation]).astype("<f4").data)
-
 
 def write(folder: str, split: str, sources: Iterable[np.ndarray]) -> None:
-    """Writes matrices [S, F] as the sources of a split, in shards, in place of those that are there.
-
-    Raises ValueError for a source that is no matrix or has no rows; OSError.
-    """
+    """Writes matrices [S, F] as the sources of a split, in shards, in place of those that are there. Raises OSError."""
     for path in glob.glob(os.path.join(glob.escape(folder), f"{glob.escape(split)}.source.*.npy")):
         os.remove(path)
     matrices, lengths = iter(sources), [0]
@@ -112,9 +88,6 @@ def write(folder: str, split: str, sources: Iterable[np.ndarray]) -> None:
         shard = list(itertools.islice(matrices, SHARD_SIZE))
         if not shard:
             break
-        for source in shard:
-            if source.ndim != 2 or not len(source):
-                raise ValueError(f"a source is a matrix of one vector or more, not of shape {source.shape}")
         lengths += map(len, shard)
         with files.writing(os.path.join(folder, f"{split}.source.{number:05}.npy")) as file:
             np.save(file, np.concatenate(shard).astype(np.float32))

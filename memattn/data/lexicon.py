@@ -5,14 +5,14 @@ Logits of other tokens are not computed. Sockeye calls this `--restrict-lexicon`
 
 import os
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from tqdm import tqdm
 
 from memattn import files
 from memattn.data.corpus import read_corpus
-from memattn.data.sentences import Corpus
+from memattn.data.sentences import Corpus, Sentences
 from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import EOS, PAD, SPECIAL_TOKENS, UNK, Vocabulary, split_words
 from memattn.errors import DataError
@@ -142,7 +142,7 @@ def _cooccurrences(corpus: Corpus, vocabulary_size: int) -> Iterator[tuple[np.nd
     """
     for start in range(0, len(corpus), _BLOCK)[:: -(-len(corpus) // _MOST_PAIRS)]:
         end = min(start + _BLOCK, len(corpus))
-        sides = corpus.source, corpus.target
+        sides = cast(Sentences, corpus.source), corpus.target
         source, target = (side.between(start, end).astype(np.int64) for side in sides)
         source_lengths, target_lengths = (side.lengths(start, end) for side in sides)
         starts = np.cumsum(source_lengths) - source_lengths

@@ -1,4 +1,4 @@
-"""The interface of all kinds of sources, sentences of token ids, and pairs of sources and targets."""
+"""Sources of any kind, sentences of token ids, and pairs of sources and targets."""
 
 import dataclasses
 import zlib
@@ -11,31 +11,34 @@ from memattn.data.vocabulary import PAD, Vocabulary, split_words
 from memattn.errors import DataError
 
 PADDING = {"i": PAD, "f": np.nan}  # what fills a batch of ids (ints), and a batch of vectors (floats)
-_BLOCK = 1 << 20  # numbers that are read at a time
+_BLOCK = 1 << 16  # numbers or vectors that are read at a time
 
 
 class Sources(Protocol):
-    """Sources of any kind, such as `Sentences` of token ids or `features.Features`."""
+    """Sources of any kind; the base class of `Sentences` (token ids) and `features.Features` (vectors).
 
-    @property
-    def offsets(self) -> np.ndarray:
-        """Start of each source, if all stand one after the other, and the end of the last: int64 [sources + 1]."""
+    Attributes:
+      offsets: int64 [sources + 1], where each source starts if all stand one after the other, and where the last ends.
+    """
 
-    def __len__(self) -> int: ...
+    offsets: np.ndarray
 
-    def __getitem__(self, index: int) -> np.ndarray: ...
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        """Returns a source. Raises DataError."""
 
     def lengths(self, start: int = 0, end: int | None = None) -> np.ndarray:
         """Returns the lengths of the sources from `start` up to `end`, int64."""
+        return np.diff(self.offsets[start : len(self) + 1 if end is None else end + 1])
 
     def checksum(self) -> int:
         """Returns a CRC-32 of the content."""
 
     def metadata(self) -> dict[str, Any]:
         """Returns metadata that must be equal in training and test sources, such as the width of the vectors."""
-
-    def between(self, start: int, end: int) -> np.ndarray:
-        """Returns the sources from `start` up to `end`, one after the other. Raises DataError."""
+        return {}
 
     def padded(self, indices: np.ndarray, rows: int, width: int) -> np.ndarray:
         """Returns the sources with these indices as a batch [rows, width, ...], filled by PADDING. Raises DataError."""
@@ -47,8 +50,17 @@ class Sources(Protocol):
         """Returns a label for each position of a source."""
 
 
+def crc32(*arrays: np.ndarray, dtype: str | None = None) -> int:
+    """Returns the CRC-32 of arrays, as numbers of a type if one is given."""
+    crc = 0
+    for array in arrays:
+        for start in range(0, len(array), _BLOCK):
+            crc = zlib.crc32(np.ascontiguousarray(array[start : start + _BLOCK], dtype).data, crc)
+    return crc
+
+
 @dataclasses.dataclass(frozen=True)
-class Sentences:
+class Sentences(Sources):
     """Sentences of token ids, each with its end of sentence, one after the other in one array.
 
     Attributes:
@@ -75,34 +87,17 @@ class Sentences:
         """Encodes lines whose tokens are separated by blanks."""
         return cls.from_ids([vocabulary.encode(split_words(line)) for line in lines])
 
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
     def __getitem__(self, index: int) -> np.ndarray:
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
-    def lengths(self, start: int = 0, end: int | None = None) -> np.ndarray:
-        """Returns the lengths of the sentences from `start` up to `end`, int64."""
-        return np.diff(self.offsets[start : len(self) + 1 if end is None else end + 1])
-
     def checksum(self) -> int:
-        """Returns the CRC-32 of all ids and lengths, which does not depend on their integer types."""
-        crc = 0
-        for numbers in (self.ids, self.offsets):
-            for start in range(0, len(numbers), _BLOCK):
-                crc = zlib.crc32(np.asarray(numbers[start : start + _BLOCK], "<i8").data, crc)
-        return crc
-
-    def metadata(self) -> dict[str, Any]:
-        """Returns an empty mapping: any sentences of the same vocabulary fit."""
-        return {}
+        return crc32(self.ids, self.offsets, dtype="<i8")
 
     def between(self, start: int, end: int) -> np.ndarray:
         """Returns the ids of the sentences from `start` up to `end`, one after the other. Raises DataError."""
         return self._checked(self.ids[self.offsets[start] : self.offsets[end]])
 
     def padded(self, indices: np.ndarray, rows: int, width: int) -> np.ndarray:
-        """Returns the sentences with these indices as int32 [rows, width], padded with PAD. Raises DataError."""
         starts, ends = self.offsets[indices], self.offsets[indices + 1]
         lengths = ends - starts
         is_token = np.arange(width) < lengths[:, None]
@@ -112,11 +107,9 @@ class Sentences:
         return batch
 
     def text(self, index: int, vocabulary: Vocabulary, tokenizer: Tokenizer) -> str:
-        """Returns the words of a sentence, divided by spaces."""
         return tokenizer.decode(vocabulary.decode(self.between(index, index + 1)))
 
     def labels(self, index: int, vocabulary: Vocabulary) -> list[str]:
-        """Returns the tokens of a sentence, its end included."""
         return [vocabulary.tokens[i] for i in self[index]]
 
     def _checked(self, ids: np.ndarray) -> np.ndarray:

@@ -3,11 +3,10 @@
 import itertools
 from collections import Counter
 
-from memattn.data.bpe import escape, unescape
+from memattn.data.bpe import escape, ranked, unescape
 from memattn.data.vocabulary import SPECIAL_TOKENS
 
 SPACE = "<space>"  # between two characters that do not belong to one word; all other spaces are implied
-_LINE_ENDS = str.maketrans("\r\n", "  ")
 
 
 class SpelledWords:
@@ -15,13 +14,18 @@ class SpelledWords:
 
     Args:
       dictionary: the words that are not spelled out, one a line.
+
+    Attributes:
+      file: name of the file that holds the dictionary.
     """
+
+    file = "words.txt"
 
     def __init__(self, dictionary: str):
         self._words = frozenset(dictionary.split("\n")[:-1])
 
     def segment(self, line: str) -> list[str]:
-        """Splits a line without its line feed into units. `undo` restores the line, but for carriage returns."""
+        """Splits a line into units. `undo` restores it."""
         units: list[str] = []
         for word in escape(line).split(" "):
             spelled = [word] if word in self._words else list(word)
@@ -32,47 +36,42 @@ class SpelledWords:
 
     @staticmethod
     def undo(units: list[str]) -> str:
-        """Joins units into a line. Whatever a model wrote, the result is one line."""
+        """Joins units into a line."""
         words: dict[int, str] = {}
-        for unit, number in zip(units, word_numbers(units), strict=True):
+        for unit, number in zip(units, SpelledWords.word_numbers(units), strict=True):
             if unit != SPACE:
                 words[number] = words.get(number, "") + unit
-        return unescape(" ".join(words.values())).translate(_LINE_ENDS)
+        return unescape(" ".join(words.values()))
 
+    @staticmethod
+    def word_numbers(units: list[str], *, segmented: bool = True) -> list[int]:
+        """Returns, for each unit, the number of the word that it belongs to.
 
-def word_numbers(units: list[str], *, segmented: bool = True) -> list[int]:
-    """Returns, for each unit, the number of the word that it belongs to.
+        A SPACE belongs to the word after it, or if there is none, to the word before it.
+        """
+        del segmented  # words are what blanks separate
+        end = max((i for i, unit in enumerate(units) if unit != SPACE), default=-1)  # the last unit that is not SPACE
+        starts = (
+            i <= end and left != SPACE and not _are_characters(left, right)
+            for i, (left, right) in enumerate(itertools.pairwise(units), 1)
+        )
+        return [0, *itertools.accumulate(map(int, starts))][: len(units)]
 
-    A SPACE belongs to the word after it, or if there is none, to the word before it.
-    """
-    del segmented  # words are what blanks separate
-    end = max((i for i, unit in enumerate(units) if unit != SPACE), default=-1)  # the last unit that is not SPACE
-    starts = (
-        i <= end and left != SPACE and not _are_characters(left, right)
-        for i, (left, right) in enumerate(itertools.pairwise(units), 1)
-    )
-    return [0, *itertools.accumulate(map(int, starts))][: len(units)]
+    @staticmethod
+    def learn(words: Counter[str], size: int) -> tuple[str, list[str]]:
+        """Returns the dictionary of the most frequent words, and at most `size` units.
+
+        These are SPACE, the characters of all words, most frequent first, and the dictionary.
+        """
+        characters = Counter[str]()
+        for word, count in words.items():
+            for character in word:
+                characters[character] += count
+        reserved = {SPACE, *SPECIAL_TOKENS}
+        longer = Counter({word: count for word, count in words.items() if len(word) > 1 and word not in reserved})
+        dictionary = ranked(longer)[: max(0, size - len(characters) - 1)]
+        return "".join(f"{word}\n" for word in dictionary), [SPACE, *ranked(characters), *dictionary][:size]
 
 
 def _are_characters(left: str, right: str) -> bool:
     return len(left) == len(right) == 1
-
-
-def learn(words: Counter[str], size: int) -> tuple[str, list[str]]:
-    """Returns the dictionary of the most frequent words, and at most `size` units.
-
-    These are SPACE, the characters of all words, most frequent first, and the dictionary.
-    """
-    characters = Counter[str]()
-    for word, count in words.items():
-        for character in word:
-            characters[character] += count
-    reserved = {SPACE, *SPECIAL_TOKENS}
-    longer = Counter({word: count for word, count in words.items() if len(word) > 1 and word not in reserved})
-    dictionary = _ranked(longer)[: max(0, size - len(characters) - 1)]
-    return "".join(f"{word}\n" for word in dictionary), [SPACE, *_ranked(characters), *dictionary][:size]
-
-
-def _ranked(counts: Counter[str]) -> list[str]:
-    """Returns the items, the most frequent first, and equally frequent items by their code points."""
-    return [item for item, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]

@@ -171,9 +171,7 @@ def prepare(config: "CopyConfig", folder: str) -> None:
     One process writes a folder; others wait for it. The folder appears when it is complete, so several processes may
     write it where the file system has no locks. A complete folder is not touched.
 
-    Raises:
-      ConfigError: The folder holds something else.
-      OSError: The corpus cannot be written.
+    Raises ConfigError if the folder holds something else, OSError.
     """
     folder = os.path.normpath(folder)
     if _is_complete(folder, config.settings):

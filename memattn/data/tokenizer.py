@@ -6,18 +6,19 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 import regex
 from sacremoses import MosesDetokenizer, MosesDetruecaser, MosesTokenizer
 from sacremoses.corpus import NonbreakingPrefixes
 
 from memattn import reading
-from memattn.data import bpe, spelling
+from memattn.data.bpe import Subwords
 from memattn.data.languages import HAN, WITHOUT_BLANKS, known_code
+from memattn.data.spelling import SpelledWords
 from memattn.data.vocabulary import split_words
 
-SETTINGS, CODES, DICTIONARY = "text.json", "bpe.codes", "words.txt"
+SETTINGS = "text.json"
 Form = Literal["raw", "tokenized", "truecased", "untokenized"]
 Units = Literal["bpe", "spelled"]
 _UNSEGMENTED_FORMS = ("raw", "untokenized")  # their lines are not divided into words
@@ -46,7 +47,7 @@ class Tokenizer(Protocol):
         """Splits a line into tokens."""
 
     def decode(self, tokens: list[str]) -> str:
-        """Joins tokens into words separated by spaces, for BLEU on tokens."""
+        """Joins tokens into words separated by spaces, for BLEU on tokens: one line, whatever a model wrote."""
 
     def word_numbers(self, tokens: list[str]) -> list[int]:
         """Returns, for each token, the number of the word that it belongs to."""
@@ -76,26 +77,7 @@ class TextSettings:
     units: Units = "bpe"
 
 
-class UnitKind(NamedTuple):
-    """A kind of units into which words are divided.
-
-    Attributes:
-      file: name of the file that holds the merges or the dictionary.
-      segmenter: makes an object that divides words, from the content of the file.
-      word_numbers: returns, for each unit, the number of the word that it belongs to.
-      learn: learns the content of the file, and the units of a vocabulary, from counts of escaped words and a size.
-    """
-
-    file: str
-    segmenter: Callable[[str], bpe.Subwords | spelling.SpelledWords]
-    word_numbers: Callable[..., list[int]]
-    learn: Callable[[Counter[str], int], tuple[str, list[str]]]
-
-
-UNITS: dict[Units, UnitKind] = {
-    "bpe": UnitKind(CODES, bpe.Subwords, bpe.word_numbers, bpe.learn),
-    "spelled": UnitKind(DICTIONARY, spelling.SpelledWords, spelling.word_numbers, spelling.learn),
-}
+UNITS: dict[Units, type[Subwords] | type[SpelledWords]] = {"bpe": Subwords, "spelled": SpelledWords}
 
 
 class SubwordTokenizer:
@@ -103,13 +85,12 @@ class SubwordTokenizer:
 
     Args:
       settings: form, languages and units of the text.
-      codes: content of the file that `UNITS` names: merges, as subword-nmt writes them, or the dictionary.
+      codes: content of the file of the units: merges, as subword-nmt writes them, or the dictionary.
     """
 
     def __init__(self, settings: TextSettings, codes: str):
         self.settings, self.codes = settings, codes
-        self._kind = UNITS[settings.units]
-        self._subwords = self._kind.segmenter(codes)
+        self._units = UNITS[settings.units](codes)
         self._split_words = {
             "source": word_tokenizer(settings.form, settings.source_language),
             "target": word_tokenizer(settings.form, settings.target_language),
@@ -124,16 +105,16 @@ class SubwordTokenizer:
         return self.settings.form in _UNSEGMENTED_FORMS and self.target_language in WITHOUT_BLANKS
 
     def files(self) -> dict[str, str]:
-        return {SETTINGS: json.dumps(dataclasses.asdict(self.settings), indent=2) + "\n", self._kind.file: self.codes}
+        return {SETTINGS: json.dumps(dataclasses.asdict(self.settings), indent=2) + "\n", self._units.file: self.codes}
 
     def encode(self, line: str, side: Literal["source", "target"]) -> list[str]:
-        return self._subwords.segment(self._split_words[side](line))
+        return self._units.segment(self._split_words[side](line))
 
     def decode(self, tokens: list[str]) -> str:
-        return self._subwords.undo(tokens)
+        return without_line_breaks(self._units.undo(tokens))
 
     def word_numbers(self, tokens: list[str]) -> list[int]:
-        return self._kind.word_numbers(tokens, segmented=self.settings.form not in _UNSEGMENTED_FORMS)
+        return self._units.word_numbers(tokens, segmented=self.settings.form not in _UNSEGMENTED_FORMS)
 
     def detokenize(self, words: str) -> str:
         return word_detokenizer(self.settings.form, self.settings.target_language)(words)
@@ -155,13 +136,13 @@ class WhitespaceTokenizer:
         return split_words(line)
 
     def decode(self, tokens: list[str]) -> str:
-        return " ".join(tokens)
+        return without_line_breaks(" ".join(tokens))
 
     def word_numbers(self, tokens: list[str]) -> list[int]:
         return list(range(len(tokens)))
 
     def detokenize(self, words: str) -> str:
-        return without_line_breaks(words)
+        return words
 
     def reference(self, line: str) -> str:
         return " ".join(split_words(line))
@@ -170,7 +151,7 @@ class WhitespaceTokenizer:
 def read(folder: str) -> SubwordTokenizer | WhitespaceTokenizer:
     """Reads the tokenizer of a prepared corpus or a run folder. Raises DataError, OSError."""
     path = os.path.join(folder, SETTINGS)
-    if not any(os.path.exists(os.path.join(folder, name)) for name in (SETTINGS, CODES, DICTIONARY)):
+    if not os.path.exists(path):
         return WhitespaceTokenizer()
     fields = reading.json_file(path, dict.fromkeys(("form", "source_language", "target_language"), str))
     return read_units(folder, TextSettings(**fields))
@@ -216,7 +197,7 @@ def word_detokenizer(form: Form, language: str) -> Callable[[str], str]:
     The function undoes tokenization, truecasing of `truecased` text, and Moses' escapes, such as `&apos;`.
     """
     if form == "untokenized":
-        return without_line_breaks
+        return str
     detokenize, detruecase = MosesDetokenizer(language).detokenize, MosesDetruecaser().detruecase
 
     def undo(words: str) -> str:

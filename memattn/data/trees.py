@@ -83,11 +83,10 @@ def _add(bracket: _Bracket, parse: Parse, path: str) -> None:
             parse.words.append(words[1])
             parse.target.append(label if label in PUNCTUATION else WORD)
         return
-    if misplaced := words[1:] if label else words:
-        word = misplaced[0]
+    misplaced = words[1:] if label else words
+    if misplaced or not brackets:
+        word = misplaced[0] if misplaced else label
         raise DataError(f"{path}:{bracket.line}: the word {abbreviated(word)} needs its own bracket: (XX {word})")
-    if not brackets:
-        raise DataError(f"{path}:{bracket.line}: the bracket ({label}) is empty")
     start = len(parse.target)
     for part in brackets:
         _add(part, parse, path)

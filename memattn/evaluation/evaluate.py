@@ -21,7 +21,7 @@ from memattn.data.sentences import Sentences, Sources
 from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import Tokenizer, without_line_breaks
 from memattn.data.vocabulary import Vocabulary, split_words
-from memattn.errors import ConfigError, DataError
+from memattn.errors import ConfigError
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import METRICS, Comparison
 from memattn.evaluation.model_card import model_card
@@ -63,11 +63,11 @@ class TestSet:
     ) -> Comparison:
         """Returns the comparison of translations with the references; `target_loss` and `kinds` are its fields."""
         return Comparison(
-            hypotheses=[without_line_breaks(tokenizer.decode(translation.best)) for translation in translations],
+            hypotheses=[tokenizer.decode(translation.best) for translation in translations],
             references=self.references,
             by_characters=tokenizer.by_characters,
             language=tokenizer.target_language,
-            detokenize=lambda hypothesis: without_line_breaks(tokenizer.detokenize(hypothesis)),
+            detokenize=tokenizer.detokenize,
             detokenized_references=self.detokenized_references,
             target_loss=target_loss,
             kinds=kinds,
@@ -81,13 +81,12 @@ def read_split(trained: Trained, split: str) -> TestSet:
     run; DataError.
     """
     folder = trained.config.data.path
-    corpus.check_folder(folder)
+    corpus.check_split(folder, split)
     vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
     run = trained.runs[0]
     if not run.reads_as(vocabulary, tokenizers.read(folder)):
         problem = f"the vocabulary or BPE of {folder} differs from the run's"
         raise ConfigError(f"data.folder: {problem}; memattn-eval decodes files with --source")
-    corpus.check_split(folder, split, corpus.splits(folder))
     test_set = read_test_set(folder, split, vocabulary, run.tokenizer, trained.config.data.source)
     if (metadata := test_set.source.metadata()) != run.source_metadata:
         problem = f"the sources of {folder} have {metadata}, not the run's {run.source_metadata}"
@@ -102,7 +101,7 @@ def read_test_set(folder: str, split: str, vocabulary: Vocabulary, tokenizer: To
     """
     pairs = corpus.read_corpus(folder, split, vocabulary, source)
     tokenized, detokenized = corpus.read_references(folder, split)
-    references = [without_line_breaks(tokenizer.decode(split_words(line))) for line in tokenized]
+    references = [tokenizer.decode(split_words(line)) for line in tokenized]
     return TestSet(split, pairs.source, pairs.target, references, list(map(without_line_breaks, detokenized)))
 
 
@@ -113,17 +112,14 @@ def read_files(trained: Trained, source: str, target: str) -> TestSet:
     """
     trained.check_reads_text("--source")
     source_lines, target_lines = (read_lines(path) for path in (source, target))
-    if len(source_lines) != len(target_lines):
-        raise DataError(f"{source} has {len(source_lines):,} lines and {target} has {len(target_lines):,}")
-    if not source_lines:
-        raise DataError(f"{source}: empty; there is nothing to decode")
+    corpus.check_parallel({source: len(source_lines), target: len(target_lines)})
     source_tokens = [trained.tokenizer.encode(line, "source") for line in source_lines]
     target_tokens = [trained.tokenizer.encode(line, "target") for line in target_lines]
     return TestSet(
         name=source,
         source=Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in source_tokens]),
         target=Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in target_tokens]),
-        references=[without_line_breaks(trained.tokenizer.decode(tokens)) for tokens in target_tokens],
+        references=[trained.tokenizer.decode(tokens) for tokens in target_tokens],
         detokenized_references=[without_line_breaks(trained.tokenizer.reference(line)) for line in target_lines],
     )
 
@@ -232,7 +228,7 @@ def _texts(evaluation: Evaluation, trained: Trained) -> dict[str, list[str]]:
         texts |= dict(zip(DETOKENIZED, detokenized, strict=True))
     if trained.config.decoding.n_best > 1:
         texts[N_BEST] = [
-            f"{i}\t{score:.6f}\t{without_line_breaks(trained.tokenizer.decode(tokens))}"
+            f"{i}\t{score:.6f}\t{trained.tokenizer.decode(tokens)}"
             for i, translation in enumerate(evaluation.translations)
             for tokens, score in zip(translation.hypotheses, translation.scores, strict=True)
         ]
@@ -262,4 +258,4 @@ def _plot(model: AligningModel, vocabulary: Vocabulary, evaluation: Evaluation, 
         os.makedirs(folder, exist_ok=True)
     for index in chosen:
         alignment = plots.align(model, vocabulary, sources, index, translations[index].best)
-        plots.alignments(os.path.join(folder, f"{index}.png"), *alignment)
+        plots.save(plots.alignment_figure(*alignment), os.path.join(folder, f"{index}.png"))

@@ -64,13 +64,6 @@ def align(
     return Alignment(labels, [vocabulary.tokens[i] for i in target], weights, slots)
 
 
-def alignments(
-    path: str, source: list[str], target: list[str], weights: np.ndarray, slots: np.ndarray, title: str = ""
-) -> None:
-    """Writes the picture that `alignment_figure` draws; the ending of its path chooses the format."""
-    save(alignment_figure(source, target, weights, slots, title), path)
-
-
 def alignment_figure(
     source: list[str], target: list[str], weights: np.ndarray, slots: np.ndarray, title: str = ""
 ) -> Figure:

@@ -2,11 +2,12 @@
 
 import logging
 import os
+from collections.abc import Iterator
+from typing import cast
 
 import onnx
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
-from memattn.errors import ConfigError
 from memattn.models.encoder import CELLS
 from memattn.models.seq2seq import Seq2Seq
 from memattn.onnx_export.attention import MECHANISMS
@@ -27,8 +28,9 @@ def export(trained: Trained, folder: str, max_source_length: int | None = None, 
 
     Returns the most tokens of a source. Raises ConfigError, OSError.
     """
-    model, longest = _checked_model(trained), max_source_length or trained.max_source_length
-    with exporting.new_folder(trained, folder, longest) as unfinished:
+    longest = max_source_length or trained.max_source_length
+    with exporting.new_folder(trained, folder, longest, problems=_problems(trained)) as unfinished:
+        model = cast(Seq2Seq, trained.models[0])
         encoder = encoder_graph(model)
         for name, graph in {ENCODER: encoder, STEP: step_graph(model, encoder)}.items():
             (_quantize if int8 else onnx.save)(graph, os.path.join(unfinished, name))
@@ -45,23 +47,21 @@ def _quantize(graph: onnx.ModelProto, path: str) -> None:
         logging.disable(logging.NOTSET)
 
 
-def _checked_model(trained: Trained) -> Seq2Seq:
-    """Returns the model. Raises ConfigError for a model or a search that is not exported."""
+def _problems(trained: Trained) -> Iterator[str]:
+    """Yields why a model or its search is not exported to ONNX."""
     if len(trained.models) > 1:
-        raise ConfigError("--run_dir: an ensemble is not exported to ONNX; give one run folder")
+        yield "--run_dir: an ensemble is not exported to ONNX; give one run folder"
     for key in ("coverage_penalty", "no_repeat_ngram_size"):
         if getattr(trained.config.decoding, key):
-            raise ConfigError(f"decoding.{key}: is not exported to ONNX; --set decoding.{key}=0")
+            yield f"decoding.{key}: is not exported to ONNX; --set decoding.{key}=0"
     model = trained.models[0]
     if not isinstance(model, Seq2Seq):
-        raise ConfigError(f"model.kind: {trained.config.model.kind} is not exported to ONNX; only seq2seq is")
+        yield f"model.kind: {trained.config.model.kind} is not exported to ONNX; only seq2seq is"
+        return
     config, mechanism = model.config, model.config.attention["name"]
     if config.encoder not in CELLS or model.encoder.reduction > 1:
-        raise ConfigError("model.encoder: only lstm and gru without encoder_reduce are exported to ONNX")
+        yield "model.encoder: only lstm and gru without encoder_reduce are exported to ONNX"
     if config.decoder not in CELLS:
-        raise ConfigError("model.decoder: only lstm and gru are exported to ONNX")
+        yield "model.decoder: only lstm and gru are exported to ONNX"
     if mechanism not in MECHANISMS:
-        raise ConfigError(
-            f"model.attention.name: {mechanism} is not exported to ONNX; only {', '.join(MECHANISMS)} are"
-        )
-    return model
+        yield f"model.attention.name: {mechanism} is not exported to ONNX; only {', '.join(MECHANISMS)} are"

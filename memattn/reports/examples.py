@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from memattn.data.sentences import Sentences
-from memattn.data.tokenizer import without_line_breaks
 from memattn.data.vocabulary import EOS, SPECIAL_TOKENS
 from memattn.evaluation import plots
 from memattn.evaluation.evaluate import TestSet, read_split
@@ -14,9 +13,9 @@ from memattn.models.interface import aligns
 from memattn.reports.runs import ReportedRun
 from memattn.runs.trained import Trained, load
 from memattn.search.searcher import Searcher, decode
+from memattn.serving.translator import WITHOUT_XLA
 
 _LONGEST = 100  # tokens of a source; a longer one is hard to look through
-_WITHOUT_XLA = "decoding.jit_compile=false"  # compiling takes longer than a few translations
 
 
 class Attention(NamedTuple):
@@ -76,7 +75,7 @@ def _of_test_set(runs: list[ReportedRun], split: str, number: int, overrides: li
     indices = spread(list(map(len, runs[0].sources)), number)
     results: list[Example] = []
     for run in runs:
-        trained = load([run.folder], [_WITHOUT_XLA, *overrides])
+        trained = load([run.folder], [WITHOUT_XLA, *overrides])
         test_set = read_split(trained, split)
         results = results or [
             Example(i + 1, trained.tokenizer.decode(run.sources[i]), test_set.detokenized_references[i], [])
@@ -105,7 +104,7 @@ def _translations(run: ReportedRun, trained: Trained, test_set: TestSet, indices
     translations, _ = decode(searcher, sources, trained.vocabulary, num_buckets=1)
     results, (model,) = [], trained.models
     for index, tokens in zip(indices, (translation.best for translation in translations), strict=True):
-        text = without_line_breaks(trained.tokenizer.detokenize(trained.tokenizer.decode(tokens)))
+        text = trained.tokenizer.detokenize(trained.tokenizer.decode(tokens))
         attention = None
         if aligns(model):
             alignment = plots.align(model, trained.vocabulary, test_set.source, index, tokens)

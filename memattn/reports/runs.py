@@ -11,7 +11,7 @@ from memattn.config import Config
 from memattn.data import corpus
 from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import split_words
-from memattn.errors import ConfigError, DataError, RunError
+from memattn.errors import ConfigError, RunError
 from memattn.evaluation.metrics import METRICS
 from memattn.runs.result import Result
 from memattn.runs.run import Run
@@ -56,17 +56,13 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
         raise ConfigError(f"{folder}: its sources are {config.data.source}; a report shows sources of text")
     curves = _curves(run)
     data = config.data.path
-    corpus.check_folder(data)
-    corpus.check_split(data, split, corpus.splits(data))
+    corpus.check_split(data, split)
     sources = [split_words(line) for line in read_lines(os.path.join(data, f"{split}.source"))]
     targets = [split_words(line) for line in corpus.read_references(data, split)[0]]
     result = run.result(split)
     evaluated = Evaluated(result, *run.translations(split)) if result else None
-    if evaluated and len(evaluated.hypotheses) != len(sources):
-        raise DataError(
-            f"{folder}: has {len(evaluated.hypotheses):,} translations of the {len(sources):,} sources of {split} in "
-            f"{data}; evaluate the run again"
-        )
+    if evaluated:
+        corpus.check_parallel({f"{data}: {split}": len(sources), f"{folder}: hypotheses": len(evaluated.hypotheses)})
     return ReportedRun(
         folder=folder,
         config=config,

@@ -1,9 +1,10 @@
 """Makes the folder of an exported model, with the files that say what tokens are and how to search."""
 
 import contextlib
+import itertools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from memattn import config as configs
 from memattn import files
@@ -13,11 +14,11 @@ from memattn.onnx_runtime import METADATA
 from memattn.runs import checkpoints, provenance
 from memattn.runs.trained import Trained
 
-_NOT_EXPORTED = {"lexicon": "vocabulary selection", "sample": "sampling"}  # keys of `decoding`: an export has neither
-
 
 @contextlib.contextmanager
-def new_folder(trained: Trained, folder: str, max_source_length: int, extra: str = "") -> Iterator[str]:
+def new_folder(
+    trained: Trained, folder: str, max_source_length: int, extra: str = "", problems: Iterable[str] = ()
+) -> Iterator[str]:
     """Makes the folder of an exported model, which appears under its name when it is complete.
 
     Args:
@@ -25,23 +26,31 @@ def new_folder(trained: Trained, folder: str, max_source_length: int, extra: str
       folder: the folder, which must not exist.
       max_source_length: most tokens of a source.
       extra: folder within the folder, for the files beside the model.
+      problems: why a model or its search cannot be exported.
 
     Yields an unfinished folder, for the model. Raises ConfigError, OSError.
     """
     trained.check_reads_text("memattn-export")
-    for key, option in _NOT_EXPORTED.items():
-        if getattr(trained.config.decoding, key):
-            raise ConfigError(f"decoding.{key}: {option} is not exported; --set decoding.{key}=null")
-    if trained.config.model.has_memory_length and not trained.config.decoding.memory_ratio:
-        raise ConfigError("decoding.memory_ratio: an exported model needs one; --set decoding.memory_ratio=1.2, say")
     folder = os.path.normpath(folder)
     checkpoints.check_path(folder)
-    if os.path.exists(folder):
-        raise ConfigError(f"{folder}: exists; use another --output")
+    for problem in itertools.chain(_problems(trained, folder), problems):
+        raise ConfigError(problem)
     files.make_folder(os.path.dirname(folder))
     with files.making_folder(folder) as unfinished:
         _write_extra(trained, max_source_length, os.path.join(unfinished, extra))
         yield unfinished
+
+
+def _problems(trained: Trained, folder: str) -> Iterator[str]:
+    """Yields why a model cannot be exported to a folder in any format."""
+    decoding = trained.config.decoding
+    for key, option in {"lexicon": "vocabulary selection", "sample": "sampling"}.items():
+        if getattr(decoding, key):
+            yield f"decoding.{key}: {option} is not exported; --set decoding.{key}=null"
+    if trained.config.model.has_memory_length and not decoding.memory_ratio:
+        yield "decoding.memory_ratio: an exported model needs one; --set decoding.memory_ratio=1.2, say"
+    if os.path.exists(folder):
+        yield f"{folder}: exists; use another --output"
 
 
 def _write_extra(trained: Trained, max_source_length: int, folder: str) -> None:

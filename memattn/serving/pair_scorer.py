@@ -7,7 +7,7 @@ from memattn.data.sentences import Sentences
 from memattn.errors import DataError
 from memattn.runs.trained import Trained
 from memattn.search.scorer import Scorer
-from memattn.serving.streaming import STDIN, in_order, too_long
+from memattn.serving.streaming import STDIN, in_order, too_long, until_error
 
 
 class PairScorer:
@@ -32,15 +32,8 @@ class PairScorer:
         `first` is the number of the first line. Raises DataError for a line that is no pair, or is refused, after the
         scores of the lines before it.
         """
-        pairs, error = [], None
-        try:
-            for number, line in enumerate(lines, first):
-                pairs.append(self._ids(line, number))
-        except DataError as problem:
-            error = problem
-        yield from in_order(self._scores(pairs), len(pairs))
-        if error:
-            raise error
+        pairs = (self._ids(line, number) for number, line in enumerate(lines, first))
+        yield from until_error(pairs, lambda pairs: in_order(self._scores(pairs), len(pairs)))
 
     def _ids(self, line: str, number: int) -> list[list[int]]:
         """Returns the ids of source and target of a line."""

@@ -1,7 +1,7 @@
 """Reads lines of standard input as they arrive; what translating and scoring them share."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from memattn.data.text_files import decode_lines
@@ -29,15 +29,21 @@ def available_lines(descriptor: int, first: int, most: int) -> Iterator[list[str
 
 def _decoded(lines: list[bytes], first: int) -> Iterator[list[str]]:
     """Yields a list of the lines; if one is not UTF-8, of those before it, and then raises DataError."""
-    texts: list[str] = []
+    texts = (decode_lines(b"%b\n" % line, STDIN, number)[0] for number, line in enumerate(lines, first))
+    return until_error(texts, lambda texts: [texts] if texts else [])
+
+
+def until_error(items: Iterable, work: Callable[[list], Iterable]) -> Iterator:
+    """Yields `work(items)` of the items before the first that raises DataError, and then raises that error."""
+    done, error = [], None
     try:
-        for number, line in enumerate(lines, first):
-            texts += decode_lines(b"%b\n" % line, STDIN, number)
-    except DataError:
-        if texts:
-            yield texts
-        raise
-    yield texts
+        for item in items:
+            done.append(item)
+    except DataError as problem:
+        error = problem
+    yield from work(done)
+    if error:
+        raise error
 
 
 def in_order(results: Iterable[tuple[int, Any]], number: int) -> Iterator:

@@ -21,7 +21,7 @@ from memattn.errors import ConfigError, DataError, abbreviated
 from memattn.options import listed
 from memattn.search.translation import translation
 from memattn.serving.attention_output import Part, word_alignment
-from memattn.serving.streaming import STDIN, in_order, too_long
+from memattn.serving.streaming import STDIN, in_order, too_long, until_error
 
 if TYPE_CHECKING:  # a function below imports TensorFlow or ONNX Runtime when it is called; the class needs neither
     from memattn.onnx_runtime.searcher import OnnxSearcher
@@ -89,12 +89,14 @@ class Translator:
           first: number of the first line.
           name: name of the input, for messages.
         """
-        pieces, error = [], None
-        try:
-            for number, line in enumerate(lines, first):
-                pieces.append(self._pieces(self._tokenizer.encode(line, "source"), f"{name}:{number}"))
-        except DataError as problem:
-            error = problem
+        pieces = (
+            self._pieces(self._tokenizer.encode(line, "source"), f"{name}:{number}")
+            for number, line in enumerate(lines, first)
+        )
+        yield from until_error(pieces, lambda pieces: self._output(pieces, first, name))
+
+    def _output(self, pieces: list[list[list[str]]], first: int, name: str) -> Iterator[str]:
+        """Yields the output lines of lines in pieces; the other arguments are those of `__call__`."""
         places = [(line, piece) for line, line_pieces in enumerate(pieces) for piece in range(len(line_pieces))]
         results = self._search([pieces[line][piece] for line, piece in places], places, first)
         ranked = in_order(results, len(places))
@@ -105,8 +107,6 @@ class Translator:
                     what = "the model's outputs are not finite, so that the translation is empty or lacks a piece"
                     self._warn_once("failure", f"{name}:{number}: {what}")
                 yield self._output_line(number, list(parts))
-        if error:
-            raise error
 
     def _pieces(self, tokens: list[str], place: str) -> list[list[str]]:
         """Returns the pieces of a line that are translated one by one; `place` names the line in messages."""

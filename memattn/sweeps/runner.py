@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import IO
+from typing import IO, cast
 
 from memattn import config as configs
 from memattn import console, files, processes
@@ -110,7 +110,7 @@ def _check_split(run_configs: Collection[Config], split: str) -> None:
         if data.generated:
             corpus.check_split(data.path, split, tasks.SPLITS)
         elif os.path.isdir(data.path):  # without a folder, training says what is missing
-            corpus.check_split(data.path, split, corpus.splits(data.path))
+            corpus.check_split(data.path, split)
 
 
 def _locked(sweep_dir: str, name: str, folder: str) -> contextlib.AbstractContextManager:
@@ -199,28 +199,25 @@ class Processes:
         self._lock, self._ended = threading.Lock(), False
         self._started: list[subprocess.Popen] = []
 
-    def start(self, command: list[str], errors: IO[str]) -> tuple[subprocess.Popen, int]:
+    def start(self, command: list[str], errors: IO[str]) -> subprocess.Popen[str]:
         """Starts a process that ends with this one; its standard error goes to the file `errors`.
 
-        Returns the process, and the descriptor of the pipe with its output. Raises CancelledError after `end`, OSError.
+        Raises CancelledError after `end`, OSError.
         """
         with self._lock:
             if self._ended:
                 raise concurrent.futures.CancelledError
-            reading, writing = os.pipe()
-            try:
-                process = subprocess.Popen(
-                    command,
-                    stdout=writing,
-                    stderr=errors,
-                    pass_fds=[reading],  # keeps the pipe open for its last output if this process dies first
-                    env={**os.environ, processes.PARENT: str(os.getpid())},
-                    start_new_session=True,  # Ctrl-C goes to the sweep alone, which then ends its processes
-                )
-            finally:
-                os.close(writing)
+            process = subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                encoding="utf-8",
+                errors="replace",
+                env={**os.environ, processes.PARENT: str(os.getpid())},
+                start_new_session=True,  # Ctrl-C goes to the sweep alone, which then ends its processes
+            )
             self._started.append(process)
-        return process, reading
+        return process
 
     def end(self) -> None:
         """Sends SIGTERM to all processes. Trainings then write a checkpoint, from which the same command resumes."""
@@ -242,9 +239,8 @@ def command(module: str, label: str, folder: str, arguments: list[str], children
         open(path, "a", encoding="utf-8", buffering=1) as log,  # line by line, as the process writes too
     ):
         log.write(f"$ {shlex.join(command_line)}\n")
-        process, reading = children.start(command_line, log)
-        with process, open(reading, encoding="utf-8", errors="replace") as lines:
-            for line in lines:
+        with children.start(command_line, log) as process:
+            for line in cast(IO[str], process.stdout):
                 log.write(line)
                 console.say(f"{label} {line.rstrip()}")
     console.say(f"{label} {module} took {time.monotonic() - started:.0f} s")

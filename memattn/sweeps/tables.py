@@ -79,8 +79,8 @@ def _column(metric: Metric) -> str:
 def seed_groups(runs: list[SweepRun]) -> dict[str, list[SweepRun]]:
     """Groups runs whose configs differ only in `training.seed`, by a label.
 
-    The label names the changes that all runs of a group share, without the seed. A group of a single run has the run's
-    name, and so has a group whose label another run or group has: that of its first run.
+    The label names the changes of the first run, without the seed. It is the first run's name if the group has a single
+    run, or if another run or group has that label.
     """
     groups: dict[str, list[SweepRun]] = {}
     for run in runs:
@@ -89,10 +89,7 @@ def seed_groups(runs: list[SweepRun]) -> dict[str, list[SweepRun]]:
         groups.setdefault(json.dumps(settings, sort_keys=True), []).append(run)
     groups_by_label: dict[str, list[SweepRun]] = {}
     for group in groups.values():
-        changes = [run.changes.items() for run in group]
-        shared = {key: value for key, value in changes[0] if all((key, value) in items for items in changes)}
-        shared.pop("training.seed", None)
-        label = run_name(shared) or "all"
+        label = run_name({key: value for key, value in group[0].changes.items() if key != "training.seed"}) or "all"
         members = [run.name for run in group]
         taken = {run.name for run in runs if run.name not in members} | groups_by_label.keys()
         if len(group) == 1 or label in taken:

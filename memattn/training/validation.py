@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memattn.config import Config, DecodingConfig
-from memattn.data.tokenizer import Tokenizer, bleu_problem, without_line_breaks
+from memattn.data.tokenizer import Tokenizer, bleu_problem
 from memattn.data.trees import are_trees
 from memattn.data.vocabulary import PAD, Vocabulary
 from memattn.errors import ConfigError
@@ -52,7 +52,7 @@ class Validation:
         self._vocabulary, self._tokenizer, self._num_buckets = vocabulary, tokenizer, config.data.num_buckets
         by_length = np.argsort(self._valid.source.lengths(), kind="stable")
         self._example_index = int(by_length[len(by_length) // 2])
-        source = without_line_breaks(self._valid.source.text(self._example_index, vocabulary, tokenizer))
+        source = self._valid.source.text(self._example_index, vocabulary, tokenizer)
         self.example = ValidationExample(source, self._valid.references[self._example_index], "")
         self._example_tokens: list[str] = []  # of the translation
 

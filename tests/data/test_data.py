@@ -12,7 +12,7 @@ from helpers.repository import ROOT
 
 from memattn.data import batches, lexicon
 from memattn.data.batches import TrainingBatches, bucket_widths, decoding_batches, streaming_batches
-from memattn.data.corpus import read_corpus, read_references, read_vocabulary
+from memattn.data.corpus import read_references, read_vocabulary
 from memattn.data.sentences import Corpus, Sentences
 from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, Vocabulary
@@ -63,8 +63,6 @@ def as_lists(batches):
     ("content", "problem"),
     [
         ("", "vocab.txt:1: the line is empty"),
-        ("a\n\nb\n", "vocab.txt:2: the line is empty"),
-        ("x\na\t\n", "vocab.txt:2: .* white space"),
         ("x\na\fb\n", "vocab.txt:2: .* white space"),
         ("b\na\nc\na\n", "vocab.txt:4: the token 'a' is in line 2 already"),
         ("</s>\n", "vocab.txt:1: '</s>' is a special token, which every vocabulary has already; remove the line"),
@@ -76,31 +74,17 @@ def test_a_bad_vocabulary_file_is_reported_with_its_line(tmp_path, content, prob
         read_vocabulary(str(tmp_path / "vocab.txt"))
 
 
-def test_a_vocabulary_survives_writing_and_parsing():
+def test_a_vocabulary_is_written_encodes_and_decodes(vocabulary):
     tokens = ["a", "é", "@@x", "#", "中"]
-    again = Vocabulary.parse(str(Vocabulary(tokens)))
-    assert again.tokens == [*SPECIAL_TOKENS, *tokens]
-    assert (PAD, BOS, EOS, UNK) == (0, 1, 2, 3)
-
-
-def test_special_tokens_in_a_text_are_unknown_words(vocabulary):
+    assert Vocabulary.parse(str(Vocabulary(tokens))).tokens == [*SPECIAL_TOKENS, *tokens]
     assert vocabulary.encode(["a", *SPECIAL_TOKENS, "b"]) == [A, UNK, UNK, UNK, UNK, B, EOS]
-
-
-def test_decoding_ends_at_the_end_of_sentence(vocabulary):
     assert vocabulary.decode(np.array([BOS, A, PAD, UNK, C, EOS, B])) == ["a", "<unk>", "c"]
-    assert vocabulary.decode(vocabulary.encode(["b", "a"])) == ["b", "a"]
     assert vocabulary.decode(np.array([A, B])) == ["a", "b"]
 
 
 def test_lines_are_encoded_and_padded(vocabulary):
     sentences = Sentences.from_lines(["a b", "", "  c\tz "], vocabulary)
-    assert len(sentences) == 3
-    assert [sentence.tolist() for sentence in map(sentences.__getitem__, range(3))] == [
-        [A, B, EOS],
-        [EOS],
-        [C, UNK, EOS],
-    ]
+    assert [sentences[i].tolist() for i in range(3)] == [[A, B, EOS], [EOS], [C, UNK, EOS]]
     assert sentences.lengths().tolist() == [3, 1, 3]
     assert sentences.ids.dtype == np.int32
     assert sentences.padded(np.array([2, 1]), rows=3, width=4).tolist() == [
@@ -113,12 +97,10 @@ def test_lines_are_encoded_and_padded(vocabulary):
 @pytest.mark.parametrize(
     ("content", "lines"),
     [
-        ("a\nb\n", ["a", "b"]),
         ("a\nb", ["a", "b"]),
         ("", []),
-        ("\n", [""]),
         ("a\n\n", ["a", ""]),
-        ("a\r\nb\r\n", ["a", "b"]),
+        ("a b\r\nc\r", ["a b", "c"]),
         ("a\u2028b\nc\x85d\ne\x0bf\x0cg\x1ch\ni\u3000j\n", ["a\u2028b", "c\x85d", "e\x0bf\x0cg\x1ch", "i\u3000j"]),
         ("a\rb\n", ["a\rb"]),
     ],
@@ -137,7 +119,7 @@ def test_bytes_that_are_not_utf8_are_reported_with_their_line(tmp_path):
     assert str(caught.value) == f"{path}:3: not UTF-8 text: byte 0xff"
 
 
-@pytest.mark.parametrize("blank", ["\u00a0", "\u202f", "\u3000", "\u2028", "\x1c"], ids=ascii)
+@pytest.mark.parametrize("blank", ["\u00a0", "\u2028", "\x1c"], ids=ascii)
 def test_only_blanks_divide_tokens(tmp_path, blank):
     word = f"10{blank}000"
     vocabulary = Vocabulary(["a", word])
@@ -146,27 +128,6 @@ def test_only_blanks_divide_tokens(tmp_path, blank):
     assert read_references(str(tmp_path), "test") == ([f"a {word}"], [f"a {word}"])
     (tmp_path / "lexicon.tsv").write_text(f"a\t{word}\t0.5\n", encoding="utf-8", newline="\n")
     assert lexicon.read(str(tmp_path / "lexicon.tsv"), vocabulary, 1)(np.array([[A]])).ids[:6].tolist() == [*range(6)]
-
-
-def test_references_for_more_targets_than_the_split_has_are_refused(tmp_path):
-    (tmp_path / "test.target").write_text("a\n")
-    (tmp_path / "test.reference").write_text("a\nb\n")
-    with pytest.raises(DataError, match="test.reference has 2 lines for the 1 targets of the split"):
-        read_references(str(tmp_path), "test")
-
-
-def write_split(folder, source, target):
-    (folder / "train.source").write_bytes(source.encode("utf-8"))
-    (folder / "train.target").write_bytes(target.encode("utf-8"))
-    return str(folder)
-
-
-def test_a_corpus_keeps_its_pairs_together(tmp_path, vocabulary):
-    folder = write_split(tmp_path, "a\u2028b\r\n\r\nc\x85z\r\n", "b\nc\na")
-    corpus = read_corpus(folder, "train", vocabulary)
-    assert len(corpus) == 3
-    assert [corpus.source[i].tolist() for i in range(3)] == [[UNK, EOS], [EOS], [UNK, EOS]]
-    assert [corpus.target[i].tolist() for i in range(3)] == [[B, EOS], [C, EOS], [A, EOS]]
 
 
 def test_buckets_hold_equal_shares_of_the_lengths():
@@ -179,7 +140,7 @@ def test_buckets_hold_equal_shares_of_the_lengths():
 
 
 @pytest.mark.parametrize("long_pairs", [1, 10])
-@pytest.mark.parametrize("num_buckets", [2, 3, 4, 8])
+@pytest.mark.parametrize("num_buckets", [2, 8])
 def test_a_few_long_pairs_do_not_widen_the_batches_of_short_ones(num_buckets, long_pairs):
     lengths = np.append(np.resize(np.arange(1, 21), 1000), np.full(long_pairs, 500))
     ids = np.full(lengths.sum(), A, np.int32)
@@ -303,7 +264,7 @@ def test_the_shuffle_is_an_uncorrelated_permutation_of_the_corpus():
     assert np.array_equal(batches._shuffled(np.arange(500, 600), 1), orders[1][500:600])
 
 
-@pytest.mark.parametrize("start", [0, 1, 7, 29, 31])
+@pytest.mark.parametrize("start", [0, 1, 29])
 def test_a_resumed_stream_yields_the_same_remaining_batches(window, start):
     batches = make_batches()
     uninterrupted = list(itertools.islice(batches.stream(0, 0, 0), 40))
@@ -334,8 +295,7 @@ def test_decoding_covers_each_sentence_once_and_longest_first():
     sentences = make_corpus().source
     batches = list(decoding_batches(sentences, batch_size=8, num_buckets=3))
     order = np.concatenate([members for members, _ in batches])
-    assert sorted(order) == list(range(53))
-    assert (np.diff(sentences.lengths()[order]) <= 0).all()
+    assert order.tolist() == sorted(range(53), key=lambda i: -sentences.lengths()[i])  # equal lengths keep their order
     assert len({ids.shape for _, ids in batches}) <= 3
     for members, ids in batches:
         assert ids.shape[0] == 8
@@ -344,13 +304,6 @@ def test_decoding_covers_each_sentence_once_and_longest_first():
             assert row[: len(sentences[index])].tolist() == sentences[index].tolist()
             assert (row[len(sentences[index]) :] == PAD).all()
     assert len(batches[-1][0]) == 53 % 8
-
-
-def test_decoding_keeps_the_order_of_sentences_of_one_length(vocabulary):
-    sentences = Sentences.from_lines(["a", "b", "c", "a b"], vocabulary)
-    ((members, ids),) = decoding_batches(sentences, batch_size=5, num_buckets=2)
-    assert members.tolist() == [3, 0, 1, 2]
-    assert ids.shape == (5, 3)
 
 
 @pytest.mark.parametrize("by_characters", [False, True])

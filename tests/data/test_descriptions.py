@@ -32,7 +32,7 @@ def archive(tmp_path):
     packages = [package for family in FAMILIES.values() for package in family]
     for language, words in {"en": "is a tool", "it": "è uno strumento"}.items():
         entries = [
-            entry(language, package, f"{package} in short", f"{package} {words}\n for many", "* more")
+            entry(language, package, f"{package} in short", f"{package} {words}\n for many", " * more")
             for package in packages
         ]
         (folder / f"site_dists_stable_main_Translation-{language}").write_text("".join(entries))
@@ -65,40 +65,24 @@ def test_descriptions_and_synopses_are_downloaded_and_prepared(archive, tmp_path
     assert not (archive / "log").exists()  # the list was there
 
 
-def test_a_language_that_the_archive_lacks_is_named(archive):
+def test_what_apt_lacks_or_fails_to_do_is_said_in_one_line(archive):
     assert_single_error(run("descriptions.py", archive, "--target", "fr"), "the archive has no descriptions in 'fr'")
-
-
-def test_without_apt_one_line_says_what_to_do(archive):
     result = run("descriptions.py", archive, environment={"PATH": ""})
     assert_single_error(result, "apt-get is missing", "put Translation-en and Translation-it, unpacked, into data/")
-
-
-def test_a_failure_of_apt_is_reported_in_one_line(archive):
     environment = fake_debian.environment(archive)
     (archive / "apt-get").write_text("#!/bin/sh\necho 'W: slow' >&2\necho 'E: no network' >&2\nexit 100\n")
     assert_single_error(run("descriptions.py", archive, environment=environment), "apt-get: E: no network")
 
 
-def test_paragraphs_are_joined_lines():
-    text = " one\n two\n .\n  * three\n .\n .\n four\n"
-    assert descriptions.paragraphs(text) == ["one two", "* three", "four"]
+def test_a_translation_has_all_paragraphs():
+    def translated(*paragraphs):
+        source, target = (descriptions.Description("foo", "", list(text)) for text in (("one", "two"), paragraphs))
+        return descriptions.translated(source, target)
 
-
-@pytest.mark.parametrize(
-    ("translation", "expected"),
-    [
-        (["uno", "due"], True),
-        (["uno", "two"], True),  # some paragraphs are lists of names
-        (["one", "two"], False),
-        (["uno"], False),
-        (["uno", "due", "tre"], False),
-        (["uno", "<trans>"], False),
-    ],
-)
-def test_a_translation_has_all_paragraphs(translation, expected):
-    source, target = (descriptions.Description("foo", "", text) for text in (["one", "two"], translation))
-    assert descriptions.translated(source, target) == expected
+    assert translated("uno", "due")
+    assert translated("uno", "two")  # some paragraphs are lists of names
+    for incomplete in (["one", "two"], ["uno"], ["uno", "due", "tre"], ["uno", "<trans>"]):
+        assert not translated(*incomplete)
 
 
 def test_a_family_of_packages_is_in_one_split():

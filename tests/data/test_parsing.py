@@ -39,11 +39,6 @@ def test_a_prepared_treebank_holds_sentences_and_targets(splits, tmp_path):
     assert " ".join(vocabulary.decode(pairs.target[0])) == "(S (NP XX XX )NP (VP XX )VP )S"
 
 
-def test_all_words_are_known_where_one_occurrence_suffices(splits, tmp_path):
-    parsing.prepare(splits, 1, str(tmp_path / "out"))
-    assert {"the", "dog", "barks", "cat", "naps"} <= set(lines_of(tmp_path / "out" / "vocab.txt"))
-
-
 def test_a_bad_tree_in_any_split_leaves_nothing_behind(splits, tmp_path):
     (tmp_path / "valid").write_text("(S (NP (DT the)\n")
     before = contents(tmp_path)
@@ -52,20 +47,11 @@ def test_a_bad_tree_in_any_split_leaves_nothing_behind(splits, tmp_path):
     assert contents(tmp_path) == before
 
 
-def test_a_missing_file_and_a_folder_with_other_files_are_refused(splits, tmp_path):
+def test_a_missing_file_is_refused_and_a_complete_folder_not_touched(splits, tmp_path):
     with pytest.raises(ConfigError, match="ptb/.*: no such file"):
         parsing.prepare({**splits, "test": ["ptb/*.mrg"]}, 2, str(tmp_path / "out"))
-    (tmp_path / "out").mkdir()
-    with pytest.raises(ConfigError, match="out: exists, but is not a prepared corpus .*; use another"):
-        parsing.prepare(splits, 2, str(tmp_path / "out"))
-
-
-def test_a_complete_folder_is_not_touched_and_its_settings_count(splits, tmp_path):
-    folder = str(tmp_path / "out")
-    manifest, before = parsing.prepare(splits, 2, folder), contents(tmp_path / "out")
-    assert parsing.prepare(splits, 2, folder) == manifest
-    with pytest.raises(ConfigError, match=r"holds another corpus \(min_count \(2 there, 1 here\)\)"):
-        parsing.prepare(splits, 1, folder)
+    manifest, before = parsing.prepare(splits, 2, str(tmp_path / "out")), contents(tmp_path / "out")
+    assert parsing.prepare(splits, 2, str(tmp_path / "out")) == manifest
     assert contents(tmp_path / "out") == before
 
 

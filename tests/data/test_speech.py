@@ -1,7 +1,6 @@
-"""Preparation of speech: log-mel features, manifests, bad recordings, and Mini LibriSpeech from a local server."""
+"""Preparation of speech: log-mel features, manifests, bad recordings, and Mini LibriSpeech."""
 
 import gzip
-import hashlib
 import io
 import json
 import sys
@@ -93,11 +92,10 @@ def test_channels_of_opposite_phase_do_not_become_silence(tmp_path):
     np.testing.assert_allclose(opposite, mono, atol=1e-3)
 
 
-def written(extension, subtype=None, seconds=0.3, **options):
+def written(extension, subtype=None, seconds=0.3, frequency=440):
     """The bytes of an audio file in which a tone sounds."""
     content = io.BytesIO()
-    sound = tone(440, seconds)
-    soundfile.write(content, sound, audio.RATE, format=extension.upper(), subtype=subtype, **options)
+    soundfile.write(content, tone(frequency, seconds), audio.RATE, format=extension.upper(), subtype=subtype)
     return bytearray(content.getvalue())
 
 
@@ -106,22 +104,17 @@ def read_bytes(folder, name, content):
     return audio.read(str(folder / name), 9)
 
 
-SUBTYPES = ["PCM_16", "PCM_24", "FLOAT", "ULAW", "IMA_ADPCM", "GSM610"]
-
-
-@pytest.mark.parametrize("subtype", SUBTYPES)
-@pytest.mark.parametrize("size", [0, 0x7FFF_F000, 0xFFFF_FFFF])
+@pytest.mark.parametrize("subtype", ["PCM_16", "GSM610"])
+@pytest.mark.parametrize("size", [0x7FFF_F000, 0xFFFF_FFFF])
 def test_a_wav_file_whose_writer_did_not_know_its_size_is_read_to_the_end(tmp_path, subtype, size):
     content = written("wav", subtype)
     expected = read_bytes(tmp_path, "whole.wav", content)
     assert expected.seconds == pytest.approx(0.3, abs=0.05)  # a multiple of a block
     at = content.index(b"data") + 4
     content[at : at + 4] = size.to_bytes(4, "little")
-    for file_size in (0, 8, 36, 44, 0xFFFF_FFFF):
-        content[4:8] = file_size.to_bytes(4, "little")
-        recording = read_bytes(tmp_path, "streamed.wav", content)
-        assert recording.seconds == pytest.approx(expected.seconds, abs=0.021)  # GSM: one more block of 20 ms
-        np.testing.assert_allclose(recording.features[: len(expected.features)], expected.features, atol=1e-3)
+    recording = read_bytes(tmp_path, "streamed.wav", content)
+    assert recording.seconds == pytest.approx(expected.seconds, abs=0.021)  # GSM: one more block of 20 ms
+    np.testing.assert_allclose(recording.features[: len(expected.features)], expected.features, atol=1e-3)
 
 
 def test_a_flac_file_that_does_not_state_its_length_is_read_to_the_end(tmp_path):
@@ -136,18 +129,8 @@ def test_a_flac_file_that_does_not_state_its_length_is_read_to_the_end(tmp_path)
         audio.read(str(tmp_path / "streamed.flac"), 4.99)
 
 
-@pytest.mark.skipif("MP3" not in soundfile.available_formats(), reason="libsndfile does not write MP3")
-@pytest.mark.parametrize("mode", ["CONSTANT", "AVERAGE", "VARIABLE"])
-def test_an_mp3_file_whose_length_would_be_estimated_is_refused(tmp_path, mode):
-    content = written("mp3", seconds=5, bitrate_mode=mode, compression_level=0.5)
-    assert read_bytes(tmp_path, "whole.mp3", content).seconds == 5
-    second_frame = content.index(content[:2], 2)
-    with pytest.raises(DataError, match="^of unknown length: MP3 without a Xing or Info header; convert it to WAV"):
-        read_bytes(tmp_path, "cut.mp3", content[second_frame:])
-
-
 @pytest.mark.parametrize(
-    ("extension", "subtype"), [*(("wav", name) for name in SUBTYPES), ("aiff", None), ("au", None), ("flac", None)]
+    ("extension", "subtype"), [("wav", "PCM_16"), ("wav", "IMA_ADPCM"), ("aiff", None), ("au", None), ("flac", None)]
 )
 def test_a_recording_that_was_cut_is_refused(tmp_path, extension, subtype):
     content = written(extension, subtype)
@@ -164,7 +147,7 @@ def test_a_corpus_of_speech_is_prepared(tmp_path):
     pairs = corpus.read_corpus(folder, "train", vocabulary, "features")
     assert [tokenizer.decode(vocabulary.decode(pairs.target[i])) for i in range(8)] == texts
     assert set(vocabulary.tokens[4:]) == {*"annbobcatdogeats", "<space>"}
-    stacked = pairs.source.between(0, 8)
+    stacked = np.concatenate([pairs.source[i] for i in range(8)])
     np.testing.assert_allclose(stacked.mean(0), 0, atol=1e-4)
     np.testing.assert_allclose(stacked.std(0), 1, atol=1e-3)
     expected = audio.read(str(tmp_path / "a" / "train-5.wav"), 9).features
@@ -204,9 +187,7 @@ def test_bpe_units_are_learned_from_the_text(tmp_path):
 
 def bad_recordings(folder):
     """Writes recordings that cannot be used, and returns the reason for each."""
-    content = io.BytesIO()
-    soundfile.write(content, tone(500), 16_000, format="FLAC")
-    (folder / "broken.flac").write_bytes(content.getvalue()[:200])
+    (folder / "broken.flac").write_bytes(written("flac")[:200])
     (folder / "half.wav").write_bytes((folder / "train-0.wav").read_bytes()[:-4000])
     (folder / "text.wav").write_text("this is no audio\n")
     (folder / "empty.wav").write_bytes(b"")
@@ -243,39 +224,32 @@ def test_bad_recordings_are_skipped_in_training_and_listed(tmp_path, recwarn):
         assert path.endswith(name)
         assert listed.startswith(reason)
     assert lines[-1][2] == "without text"
-    messages = [str(warning.message) for warning in recwarn]
-    assert sum(message.endswith("; skipped") for message in messages) == len(lines) == len(reasons) + 1
+    (message,) = [str(warning.message) for warning in recwarn]
+    assert message.startswith("11 of 19 recordings are skipped, such as ")
+    assert message.endswith("skipped.tsv in the corpus lists all")
+    assert len(lines) == len(reasons) + 1
     assert (tmp_path / "corpus" / "train.reference").read_text().splitlines() == texts
 
 
-@pytest.mark.filterwarnings("ignore:.*; skipped")
 def test_a_manifest_without_a_good_recording_is_refused(tmp_path):
     write_recordings(tmp_path / "a")
     (tmp_path / "a" / "train.tsv").write_text("missing.wav\tann\n")
-    with pytest.raises(DataError, match=r"train.tsv: no recording is left; .*missing.wav.*No such file"):
+    with pytest.raises(DataError, match="train: none of 1 recordings can be used, such as .*missing.wav.*No such file"):
         prepare(tmp_path / "corpus", {"train": str(tmp_path / "a" / "train.tsv")})
     assert not (tmp_path / "corpus").exists()
 
 
-def test_a_bad_recording_of_a_scored_split_is_an_error_that_can_be_mended(tmp_path):
+def test_a_bad_recording_of_a_scored_split_is_an_error_that_can_be_mended(tmp_path, monkeypatch):
     (train, _), (valid, _) = write_recordings(tmp_path / "a"), write_recordings(tmp_path / "b", 3, "dev")
     (tmp_path / "b" / "dev-1.wav").unlink()
-    with pytest.raises(
-        DataError, match=r"dev.tsv:2: .*dev-1.wav: unreadable: No such file.*; valid is scored as a whole"
-    ):
-        prepare(tmp_path / "corpus", {"train": train, "valid": valid})
-    soundfile.write(tmp_path / "b" / "dev-1.wav", tone(300), 16_000)
-    assert prepare(tmp_path / "corpus", {"train": train, "valid": valid})["counts"]["valid"]["pairs"] == 3
-
-
-def test_a_broken_recording_of_another_split_is_reported_before_the_training_split_is_read(tmp_path, monkeypatch):
-    (train, _), (valid, _) = write_recordings(tmp_path / "a"), write_recordings(tmp_path / "b", 3, "dev")
-    (tmp_path / "b" / "dev-1.wav").write_bytes(b"")
     read, paths = audio.read, []
     monkeypatch.setattr(audio, "read", lambda path, most: paths.append(path) or read(path, most))
-    with pytest.raises(DataError, match="valid is scored as a whole"):
+    problem = r"dev.tsv:2: .*dev-1.wav: unreadable: No such file.*; valid is scored as a whole"
+    with pytest.raises(DataError, match=problem):
         prepare(tmp_path / "corpus", {"train": train, "valid": valid})
-    assert len(paths) == 3
+    assert len(paths) == 3  # the training split is read last
+    soundfile.write(tmp_path / "b" / "dev-1.wav", tone(300), 16_000)
+    assert prepare(tmp_path / "corpus", {"train": train, "valid": valid})["counts"]["valid"]["pairs"] == 3
 
 
 def test_another_corpus_lends_its_vocabulary_and_statistics(tmp_path):
@@ -301,8 +275,6 @@ def test_soundfile_without_its_library_is_an_error_that_names_the_extra(tmp_path
     ("name", "content", "message"),
     [
         ("m.tsv", "a.wav\tx\nb.wav\n", "m.tsv:2: expected an audio file, a tab and its text, not 'b.wav'"),
-        ("m.tsv", "", "m.tsv: empty; a split needs at least one recording"),
-        ("m.tsv", "\tx\n", "m.tsv:1: expected an audio file"),
         ("m.jsonl", '{"audio": "a.wav"}\n', "m.jsonl:1: text is missing"),
         ("m.jsonl", "a.wav\tx\n", "m.jsonl:1: not JSON"),
     ],
@@ -325,42 +297,29 @@ def test_manifests_of_both_forms_say_the_same(tmp_path):
         assert [utterance[1:] for utterance in utterances] == expected
 
 
-def flac(frequency):
-    content = io.BytesIO()
-    soundfile.write(content, tone(frequency), 16_000, format="FLAC")
-    return content.getvalue()
-
-
 def part(name, speakers):
     """A part of the release in its layout: LibriSpeech/PART/SPEAKER/CHAPTER/, a file of texts beside the recordings."""
     members = {"LibriSpeech/README.TXT": b"LibriSpeech\n"}
     for speaker in speakers:
         folder, texts = f"LibriSpeech/{name}/{speaker}/7", ""
         for number in range(3):
-            members[f"{folder}/{speaker}-7-{number:04}.flac"] = flac(200 + speaker + 50 * number)
+            members[f"{folder}/{speaker}-7-{number:04}.flac"] = bytes(
+                written("flac", frequency=200 + speaker + 50 * number)
+            )
             texts += f"{speaker}-7-{number:04} {WORDS[number].upper()}\n"
         members[f"{folder}/{speaker}-7.trans.txt"] = texts.encode()
     return tar_gz(members)
 
 
-@pytest.fixture
-def server(server, monkeypatch):
-    parts = {"train-clean-5": part("train-clean-5", [19, 26]), "dev-clean-2": part("dev-clean-2", [84])}
-    server.contents = {f"/31/{name}.tar.gz": content for name, content in parts.items()}
-    for name, content in parts.items():
-        checksum = f"md5:{hashlib.md5(content).hexdigest()}"
-        monkeypatch.setitem(mini_librispeech.CHECKSUMS, f"{name}.tar.gz", checksum)
-    return server
-
-
-def test_mini_librispeech_is_downloaded_and_read(server, tmp_path):
-    manifests = mini_librispeech.fetch(f"{server.url}/31/", str(tmp_path))
+def test_mini_librispeech_is_extracted_and_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(mini_librispeech, "CHECKSUMS", dict.fromkeys(mini_librispeech.CHECKSUMS))
+    for name, speakers in {"train-clean-5": [19, 26], "dev-clean-2": [84]}.items():
+        (tmp_path / f"{name}.tar.gz").write_bytes(part(name, speakers))  # as if downloaded before
+    manifests = mini_librispeech.fetch("https://example.org", str(tmp_path))
     utterances = speech.read_manifest(manifests["train"])
     assert [utterance.text for utterance in utterances] == [word.upper() for word in WORDS[:3]] * 2
     assert audio.read(utterances[0].audio, 9).features.shape == (28, 80)
     assert len(speech.read_manifest(manifests["valid"])) == 3
-    assert mini_librispeech.fetch(f"{server.url}/31/", str(tmp_path)) == manifests
-    assert len(server.requests) == 2
 
 
 @pytest.mark.slow

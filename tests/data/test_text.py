@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from sacremoses.corpus import NonbreakingPrefixes
 
-from memattn.data import bpe, languages
+from memattn.data import languages
 from memattn.data import tokenizer as tokenizers
 from memattn.data.bpe import Subwords
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
@@ -14,7 +14,7 @@ from memattn.data.vocabulary import SPECIAL_TOKENS, split_words
 from memattn.errors import DataError
 
 ENGLISH = "a man in a green shirt rides his bike ; two women , three dogs and the boy 's ball . "
-CODES, _ = bpe.learn(Counter((ENGLISH * 3).split()), 60)
+CODES, _ = Subwords.learn(Counter((ENGLISH * 3).split()), 60)
 
 ODD_LINES = {
     "empty": "",
@@ -25,14 +25,11 @@ ODD_LINES = {
     "combining marks": "cafe\u0301 n\u0303 \u0301",
     "no-break spaces": "a\u00a0man\u202frides \u00a0",
     "other white space": "a\u2028man\u2029\x85\x0b\x0c\x1c\x1d\x1e\x1f\u3000rides",
-    "separator at the end": "man@@",
     "separators": "@@ @@ @ @@@ @@@@ a@@ b@ @@c d@@e",
     "escape sign": "100％ ％ ％0020 ％ff05 ％d800",
     "end of word mark": "</w> a</w> </w></w> <w>",
     "special tokens": " ".join(SPECIAL_TOKENS),
     "no characters at all": "\u200b\ufeff",
-    "a word of 10,000 characters": "rides" * 2000,
-    "10,000 characters": "a man " * 1666 + "boys",
     "10,000 odd characters": "@@\u00a0％ " * 2000,
 }
 
@@ -43,26 +40,23 @@ def test_segmented_lines_are_undone_exactly(name):
     units = Subwords(CODES).segment(line)
     assert Subwords.undo(units) == line
     assert " ".join(units).split() == units  # no unit holds white space
+    assert split_words(line) == [word.decode() for word in line.encode().split()]  # at ASCII white space
 
 
 @pytest.mark.parametrize(
     ("units", "line"),
-    [("a％000dman", "a man"), ("x ％@@ 0@@ 0@@ 0@@ a y", "x   y"), ("％000d ％000a", "   "), ("ein Hun@@", "ein Hun")],
+    [("a％000dman", "a man"), ("x ％@@ 0@@ 0@@ 0@@ a y", "x   y"), ("％0009 ％2028", "   "), ("ein Hun@@", "ein Hun")],
 )
 def test_any_units_of_a_model_become_one_line(units, line):
-    assert Subwords.undo(units.split(" ")) == line
+    assert SubwordTokenizer(TextSettings("raw", "en", "de"), CODES).decode(units.split(" ")) == line
+    assert tokenizers.WhitespaceTokenizer().decode(["a\u2028b", "c"]) == "a b c"
 
 
 # Codes, a line, and its units, worked out by hand: as subword-nmt applies codes of version 0.2.
 SEGMENTED = {
     "earlier merges come first": ("b c\na b\n", "xabcx", "x@@ a@@ bc@@ x"),
-    "merges build on merges": ("l o\nlo w\n", "lowly slow", "low@@ l@@ y s@@ lo@@ w"),
-    "the end of a word is part of its last letter": ("o n\no n</w>\n", "onon", "on@@ on"),
-    "a merge is made wherever its pair stands": ("a b\n", "ababx", "ab@@ ab@@ x"),
     "a no-break space is a part of a word": ("a b\n", "ab\u00a0x", "ab@@ ％@@ 0@@ 0@@ a@@ 0@@ x"),
     "blanks at the ends are kept": ("a b\n", " abx", "％@@ 0@@ 0@@ 2@@ 0@@ ab@@ x"),
-    "nothing": ("a b\n", "", ""),
-    "no merge fits": ("a b\n", "中文 é", "中@@ 文 é"),
 }
 
 
@@ -81,39 +75,26 @@ def test_lines_of_random_characters_are_undone_exactly():
 
 
 def test_merges_are_the_most_frequent_pairs():
-    codes, units = bpe.learn(Counter({"abab": 5, "abc": 3}), 2)
+    codes, units = Subwords.learn(Counter({"abab": 5, "abc": 3}), 2)
     assert codes.splitlines() == ["#version: 0.2", "a b", "ab a"]
     assert units == ["aba@@", "b"]  # each occurs 5 times, then ab@@ and c 3 times
+    assert "<s>" not in Subwords.learn(Counter({"<s>": 9, "ab": 2}), 4)[1]
     with pytest.raises(DataError, match="no two letters occur together twice"):
-        bpe.learn(Counter({"a": 5}), 10)
+        Subwords.learn(Counter({"a": 5}), 10)
 
 
-def test_special_tokens_are_no_units():
-    _, units = bpe.learn(Counter({"<s>": 9, "ab": 2}), 4)
-    assert "<s>" not in units
-
-
-def test_units_are_numbered_by_their_words():
-    assert bpe.word_numbers(["a@@", "b", "c", "d@@", "e@@", "f"]) == [0, 0, 1, 2, 2, 2]
-    assert bpe.word_numbers([]) == []
-
-
-def test_each_unit_of_a_script_without_blanks_is_a_word():
+def test_units_are_numbered_by_their_words_and_each_unit_of_a_script_without_blanks_is_a_word():
+    assert Subwords.word_numbers([]) == []
     units = ["我们@@", "用@@", "Mo@@", "ses", "3@@", "本", "ไป@@", "บ@@", "้าน"]
-    assert bpe.word_numbers(units, segmented=False) == [0, 1, 2, 2, 3, 4, 5, 6, 6]
-    assert bpe.word_numbers(units) == [0, 0, 0, 0, 1, 1, 2, 2, 2]
+    assert Subwords.word_numbers(units, segmented=False) == [0, 1, 2, 2, 3, 4, 5, 6, 6]
+    assert Subwords.word_numbers(units) == [0, 0, 0, 0, 1, 1, 2, 2, 2]
     for form, numbers in (("raw", [0, 1]), ("untokenized", [0, 1]), ("tokenized", [0, 0]), ("truecased", [0, 0])):
         assert SubwordTokenizer(TextSettings(form, "en", "zh"), CODES).word_numbers(["我们@@", "用"]) == numbers
     european = ["a@@", "é@@", "나@@", "ж", "％@@", "0@@"]
-    assert bpe.word_numbers(european, segmented=False) == bpe.word_numbers(european)
+    assert Subwords.word_numbers(european, segmented=False) == Subwords.word_numbers(european)
 
 
-@pytest.mark.parametrize("line", ODD_LINES.values())
-def test_words_are_divided_by_blanks_and_tabs(line):
-    assert split_words(line) == [word.decode() for word in line.encode().split()]
-
-
-@pytest.mark.parametrize("language", ["zh", "ja", "th", "km", "bo", "de", "ko", "zho_Hans", "cmn", "yue", "jpn", "tha"])
+@pytest.mark.parametrize("language", ["zh", "th", "de", "ko", "zho_Hans", "tha"])
 def test_the_form_and_the_language_decide_whether_bleu_counts_characters(language):
     for form in ("raw", "untokenized", "tokenized", "truecased"):
         without_blanks = language not in ("de", "ko") and form in ("raw", "untokenized")
@@ -124,11 +105,10 @@ def test_the_form_and_the_language_decide_whether_bleu_counts_characters(languag
 @pytest.mark.parametrize(
     ("code", "language", "has_rules"),
     [
-        *[(code, code, True) for code in ("de", "fr", "zh", "ja", "ko", "ta")],
-        *[(code, "zh", True) for code in ("zh-TW", "zh_CN", "ZH", "zh-Hant-HK", "chinese", "zho_Hans", "cmn", "chi")],
-        *[("KO", "ko", True), ("kor_Hang", "ko", True), ("jpn", "ja", True), ("yue_Hant", "yue", True)],
-        *[("pt-BR", "pt", True), ("fra", "fr", True), ("ger", "de", True), ("eng", "en", True), ("tha", "th", False)],
-        *[(code, code, False) for code in ("tgt", "th", "tr", "wuu")],
+        *[(code, code, True) for code in ("de", "zh", "ko")],
+        *[(code, "zh", True) for code in ("zh-TW", "ZH", "chinese", "zho_Hans", "cmn")],
+        *[("yue_Hant", "yue", True), ("pt-BR", "pt", True), ("ger", "de", True), ("tha", "th", False)],
+        *[(code, code, False) for code in ("tgt", "tr")],
     ],
 )
 def test_codes_of_a_language_are_normalized_and_checked_for_rules_of_moses(code, language, has_rules):
@@ -191,12 +171,6 @@ def test_targets_too_short_for_bleu_are_reported():
     assert tokenizers.bleu_problem(words, ["", ""]) is None
 
 
-def test_tabs_and_line_breaks_become_blanks():
-    line = tokenizers.without_line_breaks("a\tb\r\nc\vd\fe\x1cf\x1dg\x1eh\x85i\u2028j\u2029k\u00a0l")
-    assert line.splitlines() == ["a b  c d e f g h i j k\u00a0l"]
-    assert tokenizers.WhitespaceTokenizer().detokenize("a\u2028b") == "a b"
-
-
 def test_raw_text_is_tokenized_and_detokenized():
     raw = SubwordTokenizer(TextSettings("raw", "en", "de"), CODES)
     words = raw.decode(raw.encode("A man's bike (green), isn't it?", "source"))
@@ -231,7 +205,6 @@ def test_settings_of_a_text_survive_writing_and_reading(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        (tokenizers.SETTINGS, "{", "text.json: not JSON: "),
         (tokenizers.SETTINGS, '{"form": "raw"}', "text.json: source_language is missing"),
         ("bpe.codes", b"\xff", "bpe.codes:1: not UTF-8 text: byte 0xff"),
     ],

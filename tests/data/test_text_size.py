@@ -6,36 +6,17 @@ import re
 
 import pytest
 
-from memattn import config as configs
 from memattn.data import corpus
 from memattn.data.preparation import commands
 from memattn.data.preparation.parallel import default_units
 
 
-@pytest.mark.parametrize(
-    ("pairs", "units"),
-    [
-        (0, 4_000),
-        (99_999, 4_000),
-        (100_000, 8_000),
-        (1_000_000, 16_000),
-    ],
-)
-def test_more_text_has_more_bpe_units(pairs, units):
-    assert default_units(pairs) == units
-
-
-@pytest.mark.parametrize(
-    ("pairs", "gpu", "name"),
-    [
-        (200_000, True, "small"),
-        (200_001, True, "base"),
-        (200_001, False, "small"),
-    ],
-)
-def test_more_text_has_a_larger_config_if_there_is_a_gpu(pairs, gpu, name):
-    assert commands.own_text_config(pairs, gpu=gpu) == f"own_text/{name}"
-    assert configs.load(f"own_text/{name}", []).data.folder
+def test_more_text_has_more_bpe_units_and_a_larger_config_if_there_is_a_gpu():
+    pairs = [0, 99_999, 100_000, 200_001, 1_000_000]
+    assert list(map(default_units, pairs)) == [4_000, 4_000, 8_000, 8_000, 16_000]
+    names = [commands.own_text_config(number, gpu=True) for number in pairs]
+    assert names == ["own_text/small"] * 3 + ["own_text/base"] * 2
+    assert commands.own_text_config(10**8, gpu=False) == "own_text/small"
 
 
 @pytest.mark.parametrize(
@@ -50,23 +31,13 @@ def test_more_text_has_a_larger_config_if_there_is_a_gpu(pairs, gpu, name):
 def test_the_time_of_training_is_estimated_from_the_tokens_of_its_steps(pairs, tokens, units, hours):
     line = commands.training_time("own_text/small", pairs, tokens, units)
     assert line == f"training takes at most about {hours} hours of one CPU core, less if BLEU stops rising"
-
-
-def test_the_time_of_training_is_estimated_only_where_it_was_measured():
-    assert commands.training_time("own_text/base", 300_000, 10**7, 8_000) is None
-    assert commands.training_time("own_text/small", 0, 0, 4_000) is None
-    line = commands.training_time("own_text/small", 300_000, 10**7, 8_000)
-    assert line.endswith("; for a GPU, take own_text/base")
+    assert commands.training_time("own_text/small", 300_000, tokens, units).endswith("; for a GPU, take own_text/base")
+    assert commands.training_time("own_text/base", pairs, tokens, units) is None
 
 
 @pytest.mark.parametrize(
     ("config", "pairs", "steps"),
-    [
-        ("small", 29_000, None),
-        ("small", 200_000, 3_125),
-        ("small", 10**8, 4_000),
-        ("base", 10**8, None),
-    ],
+    [("small", 29_000, None), ("small", 200_000, 3_125), ("small", 10**8, 4_000), ("base", 10**8, None)],
 )
 def test_a_validation_of_a_larger_text_comes_once_an_epoch_or_five_times(config, pairs, steps):
     changes = commands.validation_changes(f"own_text/{config}", pairs)

@@ -9,7 +9,7 @@ import sys
 import pytest
 import wmt17
 from helpers.archives import tar_gz
-from helpers.repository import ROOT, assert_single_error
+from helpers.repository import ROOT
 
 from memattn.data import corpus
 from memattn.errors import DataError
@@ -51,16 +51,15 @@ def prepare(server, folder, language):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("language", "about"), [("de", "about 5,900,000"), ("tr", "207,373")])
-def test_a_language_pair_is_downloaded_and_prepared(server, tmp_path, language, about):
+def test_a_language_pair_is_downloaded_and_prepared(server, tmp_path):
+    language, folder = "tr", "data/wmt17.en-tr"
     server.contents = release(language)
     result = prepare(server, tmp_path, language)
     assert result.returncode == 0, result.stderr
-    folder = f"data/wmt17.en-{language}"
     assert "499 training pairs of 500 (1 empty and 0 of more than 200 units dropped)" in result.stdout
     advice = f"to train on it: memattn-train --config wmt17/en-{language} --set data.folder={folder} --run_dir "
     assert result.stdout.splitlines()[-1] == f"{advice}runs/wmt17.en-{language}"
-    assert result.stderr.startswith(f"warning: en-{language} has 500 training pairs, and {about} in the paper: ")
+    assert result.stderr.startswith(f"warning: en-{language} has 500 training pairs, and 207,373 in the paper: ")
     assert len((tmp_path / folder / "test.reference").read_text(encoding="utf-8").splitlines()) == 50
     manifest = json.loads((tmp_path / folder / corpus.MANIFEST).read_text())
     assert manifest["settings"]["text"]["form"] == "truecased"
@@ -70,15 +69,6 @@ def test_a_language_pair_is_downloaded_and_prepared(server, tmp_path, language, 
     assert len(server.requests) == 3
 
 
-@pytest.mark.slow
-def test_a_file_with_another_number_of_lines_is_refused(server, tmp_path):
-    server.contents = release("de")
-    server.contents["/de-en/corpus.tc.en.gz"] = gzip.compress(text(ENGLISH[:497]))
-    result = prepare(server, tmp_path, "de")
-    assert_single_error(result, "corpus.tc.en.gz has 497 lines", "corpus.tc.de.gz has 500")
-    assert not (tmp_path / "data/wmt17.en-de").exists()
-
-
 @pytest.mark.parametrize("names", [["dev/x"], ["a/newstest2015.tc.en", "b/newstest2015.tc.en"]])
 def test_a_file_of_the_archive_that_is_missing_or_there_twice_is_named(server, tmp_path, names):
     server.contents = {**release("de"), "/de-en/dev.tgz": tar_gz(dict.fromkeys(names, b"a\n"))}
@@ -86,15 +76,7 @@ def test_a_file_of_the_archive_that_is_missing_or_there_twice_is_named(server, t
         wmt17.fetch("en-de", server.url, str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("pair", "pairs", "is_right"),
-    [
-        ("en-tr", 207_373, True),
-        ("en-tr", 207_372, False),
-        ("en-de", 5_852_458, True),
-        ("en-de", 5_800_000, False),
-        ("en-cs", 0, False),
-    ],
-)
-def test_a_number_of_pairs_unlike_the_papers_is_reported(pair, pairs, is_right):
-    assert (wmt17.problem(pair, pairs) is None) == is_right
+def test_a_number_of_pairs_unlike_the_papers_is_reported():
+    assert wmt17.problem("en-tr", 207_373) is wmt17.problem("en-de", 5_852_458) is None
+    assert "and 207,373 in the paper" in wmt17.problem("en-tr", 207_372)
+    assert "and about 5,900,000 in the paper" in wmt17.problem("en-de", 5_800_000)

@@ -1,4 +1,4 @@
-"""Beam search over a fake model equals enumeration, a greedy loop and a plain beam search."""
+"""Beam search over a fake model equals enumeration and a plain beam search."""
 
 import itertools
 import math
@@ -53,7 +53,7 @@ def assert_same(actual, expected):
     np.testing.assert_allclose([score for _, score in actual], [score for _, score in expected], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("coverage", [slow(0.1), 0.5, slow(2.0)])
+@pytest.mark.parametrize("coverage", [0.5, slow(2.0)])
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_a_search_with_coverage_penalty_equals_the_plain_beam_search(coverage, jit_compile):
     sources, lengths = [3, 10, 77, 500], [5, 4, 6, 1]
@@ -86,22 +86,6 @@ def test_beam_search_equals_the_plain_beam_search(beam_size, penalty):
         assert_same(hypotheses_of(results, row), plain_beam_search(source, max_length, beam_size, penalty))
 
 
-def test_a_beam_of_size_1_is_a_greedy_search():
-    sources, max_length = list(range(40, 60)), 9
-    results = search(sources, [max_length] * 20, beam_size=1)
-    for row, source in enumerate(sources):
-        tokens, code, last = [], source, START
-        while len(tokens) < max_length:
-            code = next_code(code, last)
-            last = int(TABLE[code].argmax())
-            if last == END:
-                break
-            tokens.append(last)
-        assert results.lengths[row, 0] == len(tokens)
-        assert results.tokens[row, 0].tolist() == tokens + [END] * (max_length - len(tokens))
-    assert len(set(results.lengths[:, 0])) > 3
-
-
 def test_the_results_of_a_source_do_not_depend_on_the_rest_of_the_batch():
     sources, max_lengths = [12, 13, 14, 15], [2, 7, 0, 4]
     together = search(sources, max_lengths, beam_size=6, penalty=0.6)
@@ -111,9 +95,9 @@ def test_the_results_of_a_source_do_not_depend_on_the_rest_of_the_batch():
     assert len(hypotheses_of(together, 1)) == 6
 
 
-@pytest.mark.parametrize("penalty", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("penalty", [0.0, 2.0])
 @pytest.mark.parametrize("coverage", [0.0, 0.5])
-@pytest.mark.parametrize("n_best", [1, slow(2), 5])
+@pytest.mark.parametrize("n_best", [1, slow(2)])
 def test_the_n_best_are_the_first_of_the_whole_beam(n_best, coverage, penalty):
     sources, max_lengths = list(range(100, 140)), [8, 12, 5, 20] * 10
     options = {"beam_size": 5, "penalty": penalty, "coverage": coverage}
@@ -152,27 +136,15 @@ def test_a_search_ends_when_the_n_best_are_decided():
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize("penalty", [0.0, 1.0])
-def test_a_large_vocabulary_changes_nothing(penalty, jit_compile, monkeypatch):
+def test_a_large_vocabulary_changes_nothing(jit_compile, monkeypatch):
     """With a large vocabulary, the search first selects the best tokens of each hypothesis; results are the same."""
     sources, max_lengths = list(range(20, 26)), [8, 7, 6] * 2
-    options = {"beam_size": 3, "penalty": penalty, "jit_compile": jit_compile}
+    options = {"beam_size": 3, "penalty": 1.0, "jit_compile": jit_compile}
     expected = search(sources, max_lengths, **options)
     monkeypatch.setattr("memattn.search.beam_search._LARGE_VOCABULARY", 1)
     results = search(sources, max_lengths, **options)
     for array, expected_array in zip(results, expected, strict=True):
         np.testing.assert_allclose(array, expected_array, rtol=1e-5)
-
-
-@pytest.mark.parametrize("eager", [False, True])
-def test_a_batch_of_padding_alone_gives_empty_hypotheses(eager):
-    tf.config.run_functions_eagerly(eager)
-    try:
-        results = search([3, 4], [0, 0], beam_size=2, max_steps=3)
-    finally:
-        tf.config.run_functions_eagerly(False)
-    assert results.tokens.tolist() == [[[END] * 3] * 2] * 2
-    assert [hypotheses_of(results, row) for row in range(2)] == [[((), 0.0)]] * 2
 
 
 def probability_table(*probabilities):
@@ -402,24 +374,3 @@ def test_two_decoder_steps_equal_a_computation_by_hand():
     results = search_table(table, "graph", max_lengths=[2], penalty=1.0)
     expected = [((), 6 / 5 * math.log(0.3)), ((3,), math.log(0.2)), ((3, 3), 6 / 7 * math.log(0.125))]
     assert_same(hypotheses_of(results, 0), sorted(expected, key=lambda pair: -pair[1]))
-
-
-def test_tokens_are_traced_back_where_parents_cross():
-    """The best hypothesis of step 2 descends from the second of step 1; the best of step 3 descends from the first."""
-    table = chain(
-        8,
-        *[(START, 3, math.log(0.6)), (START, 4, math.log(0.4))],
-        *[(3, 5, math.log(0.5)), (3, 6, math.log(0.5)), (4, 7, 0.0)],  # step 2: 4 7 (0.4), 3 5 and 3 6 (0.3)
-        *[(7, 3, math.log(0.5)), (7, 4, math.log(0.5)), (5, 6, 0.0), (6, END, 0.0)],  # step 3: 3 5 6 (0.3), 4 7 3 (0.2)
-    )
-    results = search_table(table, "graph", beam_size=2, max_lengths=[3])
-    assert [tokens for tokens, _ in hypotheses_of(results, 0)] == [(3, 5, 6), (4, 7, 3)]
-
-
-def test_sources_of_a_batch_end_at_different_steps():
-    """A finished source keeps its tokens and scores while others are searched."""
-    table = chain(8, (START, 3, 0.0), (3, 4, 0.0), (4, 5, 0.0), (5, END, 0.0))
-    results = search_table(table, "graph", batch=3, max_lengths=[1, 2, 6], beam_size=1)
-    assert results.lengths.ravel().tolist() == [1, 2, 3]
-    assert results.tokens[:, 0].tolist() == [[3] + [END] * 5, [3, 4] + [END] * 4, [3, 4, 5] + [END] * 3]
-    assert results.scores.ravel().tolist() == [0.0] * 3

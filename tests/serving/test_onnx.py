@@ -152,10 +152,8 @@ def test_an_exported_run_translates_text_as_the_run_does(runs, tmp_path, which):
     [
         ("mocha", {}, {}, "model.attention.name: mocha is not exported to ONNX; only none, bahdanau, "),
         ("memory", {"encoder": "cgru"}, {}, "model.encoder: only lstm and gru"),
-        ("memory", {"encoder_layers": 2, "encoder_reduce": [2]}, {}, "model.encoder: only lstm and gru without"),
         ("memory", {"encoder": "gru", "decoder": "rnnsearch"}, {}, "model.decoder: only lstm and gru"),
         ("memory", {}, {"coverage_penalty": 0.1}, "decoding.coverage_penalty: is not exported to ONNX"),
-        ("memory", {}, {"no_repeat_ngram_size": 3}, "decoding.no_repeat_ngram_size: is not exported to ONNX"),
     ],
 )
 def test_what_is_not_exported_is_an_error(tmp_path, name, switches, decoding, problem):

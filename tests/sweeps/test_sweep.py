@@ -4,7 +4,6 @@ import csv
 import itertools
 import json
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -15,7 +14,6 @@ import pytest
 import tensorflow as tf
 from helpers.repository import ROOT
 from helpers.runs import made_up_result
-from helpers.terminal import terminal
 
 from memattn import config as configs
 from memattn import files
@@ -195,16 +193,6 @@ def test_a_line_says_how_many_runs_are_done_and_how_long_the_rest_takes(load, tm
     ]
 
 
-def test_a_terminal_shows_how_many_runs_are_done_in_its_last_line(load, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sweep, "command", Commands())
-    with terminal(monkeypatch) as output:
-        sweep.run_sweep(load(GRID[:2]), str(tmp_path / "sweep"), **{**OPTIONS, "jobs": 1})
-    assert output.screen[:4] == ["2 runs, 0 done before, 2 to do", "[0] num_slots=1", "[1] num_slots=2", ""]
-    assert not any("runs done" in line for line in output.screen)
-    assert re.search(r"\rtraining: 1 of 2 runs done, 1 running(  about \d:\d\d left)?\r", output.written)
-    assert "\revaluation: 2 of 2 runs done\r" in output.written
-
-
 def test_a_repeated_sweep_runs_only_what_failed(load, tmp_path, monkeypatch, capsys):
     commands = Commands(failing=[("memattn.train", "num_slots=2"), ("memattn.eval", "num_slots=4")])
     monkeypatch.setattr(sweep, "command", commands)
@@ -227,32 +215,7 @@ def test_a_repeated_sweep_runs_only_what_failed(load, tmp_path, monkeypatch, cap
     assert [row["run"] for row in table(tmp_path / "sweep")] == [f"num_slots={slots}" for slots in (1, 2, 4, 8)]
 
 
-def test_a_run_whose_log_cannot_be_written_does_not_stop_the_others(load, tmp_path, monkeypatch):
-    commands, run_command = Commands(), sweep.command
-    (tmp_path / "sweep" / "num_slots=2" / "log.txt").mkdir(parents=True)
-
-    def command(module, label, folder, *arguments):
-        chosen = run_command if folder.endswith("num_slots=2") else commands
-        return chosen(module, label, folder, *arguments)
-
-    monkeypatch.setattr(sweep, "command", command)
-    assert sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **OPTIONS) == ["num_slots=2"]
-    reasons = {row["run"]: row["failed"] for row in table(tmp_path / "sweep")}
-    assert re.fullmatch("training failed: .*log.txt: Is a directory", reasons.pop("num_slots=2"))
-    assert not any(reasons.values())
-
-
-def test_the_longest_name_of_a_run_is_that_whose_lock_and_config_a_file_system_takes(load, tmp_path):
-    longest = "x" * (255 - len("folder=.lock"))
-    config = load([{"data.folder": longest}])
-    (name,) = expand(config)
-    folder = str(tmp_path / "sweep")
-    sweep._write_config(Run(os.path.join(folder, name)), config)
-    with sweep._locked(folder, name, name):
-        assert sorted(map(len, os.listdir(folder))) == [250, 255, 255]
-
-
-@pytest.mark.parametrize("change", [{"config": {}}, {"checkpoints": ["checkpoints/step-4"]}, None])
+@pytest.mark.parametrize("change", [{"checkpoints": ["checkpoints/step-4"]}, None])
 def test_a_run_whose_result_is_damaged_or_of_other_conditions_is_evaluated_again(load, tmp_path, monkeypatch, change):
     commands = Commands()
     monkeypatch.setattr(sweep, "command", commands)
@@ -383,8 +346,6 @@ def test_groups_of_seeds_have_distinct_names(load):
         "num_slots=4": [3, 4],
         "num_slots=3-max_steps=2": [6, 7],
     }
-    like_a_seed = [{"data.folder": "a-seed=1-b", "training.seed": seed} for seed in (1, 2)]
-    assert groups(like_a_seed, load) == {"folder=a-seed=1-b": [0, 1]}
     named_all = [{"training.seed": 1}, {"training.seed": 2}, {slots: 2, "model.units": 4}, {"data.folder": "all"}]
     assert list(groups(named_all, load)) == ["all", "num_slots=2-units=4", "folder=all"]
     name_of_a_run = [
@@ -420,16 +381,9 @@ def test_a_second_sweep_of_a_folder_is_refused_but_cells_run_at_the_same_time(lo
     assert len(table(tmp_path / "sweep")) == 2
 
 
-@pytest.mark.parametrize(("is_copy_task", "splits"), [(True, "train, valid"), (False, "test, valid")])
-def test_a_missing_split_is_reported_before_anything_is_trained(load, is_copy_task, splits, tmp_path):
-    changes = {}
-    if not is_copy_task:
-        changes["data.copy"] = None
-        (tmp_path / "data").mkdir()
-        for split in ("valid", "test"):
-            (tmp_path / "data" / f"{split}.target").touch()
-    with pytest.raises(ConfigError, match=f"data: has no split nope to evaluate on; it has {splits}$"):
-        sweep.run_sweep(load(GRID[:1], changes), str(tmp_path / "sweep"), **{**OPTIONS, "split": "nope"})
+def test_a_missing_split_is_reported_before_anything_is_trained(load, tmp_path):
+    with pytest.raises(ConfigError, match="data: has no split nope to evaluate on; it has train, valid$"):
+        sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **{**OPTIONS, "split": "nope"})
     assert not (tmp_path / "sweep").exists()
 
 
@@ -479,16 +433,16 @@ def test_the_folder_of_another_sweep_is_refused(load, tmp_path, monkeypatch):
 
 CHILD = """
 import os, signal, sys, time
-from memattn import cli
+from memattn import cli, console
 
 def main(folder):
     stopped = []
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
-    print("parent", parent, flush=True)
+    console.say(f"parent {parent}")
     while not stopped:
-        print("a step", flush=True)
+        console.say("a step")
         time.sleep(0.02)
-    print("stopped", flush=True)
+    console.say("stopped")
     with open(folder + "/checkpoint", "w") as file:
         file.write("complete")
     sys.exit(143)
@@ -526,10 +480,10 @@ def test_trainings_of_a_killed_sweep_stop_with_a_checkpoint(child, tmp_path):
 def test_a_process_still_stops_with_a_checkpoint_where_nobody_reads_its_output(child, tmp_path):
     processes = sweep.Processes()
     with open(tmp_path / "errors", "w", encoding="utf-8") as errors:
-        process, reading = processes.start(child, errors)
-    with process, open(reading, encoding="utf-8") as lines:
-        assert next(lines) == f"parent {os.getpid()}\n"
-        lines.close()
+        process = processes.start(child, errors)
+    with process:
+        assert next(process.stdout) == f"parent {os.getpid()}\n"
+        process.stdout.close()
         time.sleep(0.1)  # the child prints some lines meanwhile
         processes.end()
     assert process.returncode == 143, (tmp_path / "errors").read_text("utf-8")
@@ -582,16 +536,6 @@ def test_pictures_name_runs_in_words(load):
         "memory, K = 4: encoder scoring sigmoid",
         "no attention",
         "Neural GPU",
-    ]
-
-
-def test_runs_on_other_data_are_not_averaged_over_seeds(load):
-    assert tables.over_seeds(made_up_runs(load([{"data.copy.seed": seed} for seed in (1, 2)]))) == []
-    cells = [{"data.copy.seed": data, "training.seed": seed} for data in (1, 2) for seed in (1, 2)]
-    summary = tables.over_seeds(made_up_runs(load(cells), (30, 31, 40, 41)))
-    assert [(row["run"], row["seeds"], row["BLEU mean"]) for row in summary] == [
-        ("seed=1", 2, "30.50"),
-        ("seed=2", 2, "40.50"),
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import yaml
 from absl import flags
 
-from memattn import files, processes, reading, shipped
+from memattn import processes, reading, shipped
 from memattn.data.languages import known_code
 from memattn.data.preparation import parallel, parsing
 from memattn.data.preparation.chunks import count_lines
@@ -109,7 +109,6 @@ def prepare_text(
     if options.vocabulary_of:
         check_unused(options, _LEARNING_FLAGS, "the BPE")
         learning = dict.fromkeys(learning)
-    _check_folder(folder)
     if not options.vocabulary_of and learning["bpe_units"] is None:
         learning["bpe_units"] = parallel.default_units(count_lines(splits["train"][0]))
     settings = parallel.Settings(text=text, max_length=options.max_length, **learning)
@@ -137,7 +136,6 @@ def prepare_trees(splits: dict[str, list[str]], min_count: int, folder: str) -> 
 
     Raises ConfigError, DataError, RunError, OSError.
     """
-    _check_folder(folder)
     train = parsing.prepare(splits, min_count, folder)["counts"]["train"]
     print(
         f"{folder}: {train['pairs']:,} training trees, {train['source_tokens']:,} words, "
@@ -168,7 +166,6 @@ def prepare_speech(
     """
     from memattn.data.preparation import speech  # loads TensorFlow
 
-    _check_folder(folder)
     text = TextSettings("untokenized", "", known_code(language), "bpe" if options.bpe_units else "spelled")
     settings = speech.Settings(text, options.bpe_units, options.max_seconds)
     was_complete = os.path.exists(folder)
@@ -204,12 +201,6 @@ def define_folder(default: str | None, meaning: str = "Folder of the prepared co
     """Defines --folder, which is required if it has no default."""
     flags.DEFINE_string("folder", default, meaning, required=default is None)
     flags.register_validator("folder", lambda folder: folder != "", "is empty")
-
-
-def _check_folder(folder: str) -> None:
-    """Raises OSError if the folder of a corpus is missing, and cannot be made."""
-    if not os.path.exists(folder):
-        files.make_folder(os.path.dirname(os.path.normpath(folder)))
 
 
 def _print_release(release: Release | None) -> None:

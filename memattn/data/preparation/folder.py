@@ -7,7 +7,7 @@ import importlib.metadata
 import json
 import os
 import platform
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from memattn import __version__, files, processes, reading
 from memattn.data.corpus import MANIFEST
@@ -23,6 +23,7 @@ def make(
     sources: Mapping[str, Iterable[str]],
     write: Callable[[str], Counts],
     release: Mapping[str, str | int] | None = None,
+    shared: Sequence[str] = (),
 ) -> dict:
     """Makes the folder unless it is complete, and returns its manifest.
 
@@ -32,6 +33,7 @@ def make(
       sources: paths of the source files, by split.
       write: writes the corpus, except for its manifest, into a folder, and returns the counts.
       release: what the manifest says about the release that the sources are from; None for text of the user's.
+      shared: paths of files of another corpus, which are copied before `write` is called.
 
     Raises:
       ConfigError: The folder holds something else.
@@ -39,11 +41,17 @@ def make(
       OSError: A file cannot be read or written.
     """
     folder = os.path.normpath(folder)
+    if not os.path.exists(folder):
+        files.make_folder(os.path.dirname(folder))
+    sources = {**sources, "vocabulary_of": shared} if shared else sources
     described = {split: [{"path": path, **_content(path)} for path in paths] for split, paths in sources.items()}
     inputs = {"settings": settings, "sources": described}
     if os.path.exists(folder):
         return _complete(folder, inputs)
     with processes.making(folder, "is preparing it; wait, or use another --folder"), files.making_folder(folder) as new:
+        for path in shared:
+            with open(path, "rb") as file:
+                files.write(os.path.join(new, os.path.basename(path)), file.read())
         counts = write(new)
         manifest = {
             **inputs,
@@ -61,13 +69,6 @@ def make(
     return manifest
 
 
-def copy_files(paths: Iterable[str], folder: str) -> None:
-    """Copies files into a folder. Raises OSError."""
-    for path in paths:
-        with open(path, "rb") as file:
-            files.write(os.path.join(folder, os.path.basename(path)), file.read())
-
-
 def write_lines(path: str, lines: Iterable[str]) -> None:
     """Writes lines, which have no ends yet, into a file. Raises OSError."""
     files.write(path, "".join(f"{line}\n" for line in lines))
@@ -80,7 +81,7 @@ def _content(path: str) -> dict[str, str | int]:
 def _complete(folder: str, inputs: dict) -> dict:
     """Returns the manifest of an existing folder. Raises ConfigError unless it holds the corpus of these inputs."""
     try:
-        parts = dict.fromkeys(("settings", "sources", "counts", "files"), dict)
+        parts = dict.fromkeys(("settings", "sources", "counts"), dict)
         manifest = reading.json_file(os.path.join(folder, MANIFEST), parts)
     except (OSError, DataError) as error:
         raise ConfigError(f"{folder}: exists, but is not a prepared corpus ({error}); use another") from error
@@ -88,10 +89,6 @@ def _complete(folder: str, inputs: dict) -> dict:
     if stored != expected or _checksums(manifest) != _checksums(inputs):
         differing = ", ".join(map(str, differences(stored, expected))) or "other files"
         raise ConfigError(f"{folder}: holds another corpus ({differing}); use another folder, or remove it")
-    for name, content in manifest["files"].items():
-        path = os.path.join(folder, name)
-        if not os.path.exists(path) or os.path.getsize(path) != content["bytes"]:
-            raise ConfigError(f"{path}: missing or changed; remove {folder} to prepare it again")
     return manifest
 
 

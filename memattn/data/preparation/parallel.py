@@ -15,9 +15,9 @@ from tqdm import tqdm
 from memattn import files
 from memattn.data import bpe
 from memattn.data import tokenizer as tokenizers
-from memattn.data.corpus import SIDES, VOCABULARY, SentencesWriter, read_references, read_vocabulary
+from memattn.data.corpus import SIDES, VOCABULARY, SentencesWriter, check_parallel, read_references, read_vocabulary
 from memattn.data.preparation.chunks import CHUNK, Chunk, Map, count_lines, ordered_map, read_chunks
-from memattn.data.preparation.folder import Counts, copy_files, make, write_lines
+from memattn.data.preparation.folder import Counts, make, write_lines
 from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
 from memattn.data.vocabulary import Vocabulary, split_words
@@ -82,31 +82,23 @@ def prepare(
       shared: a prepared corpus or a run folder, whose BPE and vocabulary are used; None learns them.
       release: what the manifest says about the release that the splits are from; None for text of the user's.
 
-    Raises:
-      ConfigError: The folder holds something else, or `shared` does not fit.
-      RunError: Another process is preparing the folder.
-      DataError: The text cannot be used.
-      OSError: A file cannot be read or written.
+    Raises ConfigError if `shared` does not fit, DataError if the text cannot be used, and what `folder.make` raises.
     """
-    shared_files = _shared_files(shared, settings.text) if shared else []
-    sources = {**splits, "vocabulary_of": shared_files} if shared else splits
 
     def write(unfinished: str) -> Counts:
-        copy_files(shared_files, unfinished)
         with ordered_map(workers) as mapped:
             return _write_files(mapped, splits, settings, unfinished)
 
-    return make(folder, dataclasses.asdict(settings), sources, write, release)
+    shared_files = _shared_files(shared, settings.text) if shared else []
+    return make(folder, dataclasses.asdict(settings), splits, write, release, shared_files)
 
 
 def _shared_files(shared: str, text: TextSettings) -> list[str]:
     """Returns the paths of the units and the vocabulary of another corpus. Raises ConfigError, DataError."""
-    tokenizer = tokenizers.read(shared)
-    if not isinstance(tokenizer, SubwordTokenizer):
-        raise ConfigError(f"--vocabulary_of {shared}: neither a prepared corpus with a BPE nor a run folder of one")
-    if tokenizer.settings != text:
-        theirs, ours = (" ".join(dataclasses.astuple(settings)) for settings in (tokenizer.settings, text))
-        raise ConfigError(f"--vocabulary_of {shared}: its text is {theirs}, not {ours}")
+    theirs = getattr(tokenizers.read(shared), "settings", None)  # text that came as tokens has no settings
+    if theirs != text:
+        names = [" ".join(dataclasses.astuple(settings)) if settings else "unprepared" for settings in (theirs, text)]
+        raise ConfigError(f"--vocabulary_of {shared}: its text is {names[0]}, not {names[1]}")
     return [os.path.join(shared, name) for name in (tokenizers.UNITS[text.units].file, VOCABULARY)]
 
 
@@ -139,14 +131,8 @@ def _count_pairs(mapped: Map, splits: Splits) -> dict[str, int]:
     paths = [path for pair in splits.values() for path in pair]
     numbers = tqdm(mapped(count_lines, paths), "checking lines", len(paths), unit=" files", disable=None)
     lines = dict(zip(paths, numbers, strict=True))
-    for source, target in splits.values():
-        if lines[source] != lines[target]:
-            raise DataError(
-                f"{source} has {lines[source]:,} lines and {target} has {lines[target]:,}: a line of one must be the "
-                "translation of the same line of the other"
-            )
-        if not lines[source]:
-            raise DataError(f"{source}: empty; a split needs at least one line")
+    for pair in splits.values():
+        check_parallel({path: lines[path] for path in pair})
     return {split: lines[source] for split, (source, _) in splits.items()}
 
 

@@ -22,11 +22,8 @@ def prepare(splits: dict[str, list[str]], min_count: int, folder: str) -> dict:
       min_count: least number of occurrences in the training split of a word of the vocabulary.
       folder: where the corpus goes; a complete one is not touched.
 
-    Raises:
-      ConfigError: The folder holds something else, or there is no such file.
-      DataError: A file holds anything but trees.
-      RunError: Another process is preparing the folder.
-      OSError: A file cannot be read or written.
+    Raises ConfigError if there is no such file, DataError if one holds anything but trees, and what `folder.make`
+    raises.
     """
     paths = {split: [path for name in names for path in _matching(name)] for split, names in splits.items()}
     parses = {split: [parse for path in paths[split] for parse in trees.read(path)] for split in splits}

@@ -17,16 +17,15 @@ from memattn.data import bpe, corpus, features
 from memattn.data import tokenizer as tokenizers
 from memattn.data.preparation import audio
 from memattn.data.preparation.chunks import map_in_order
-from memattn.data.preparation.folder import Counts, copy_files, make, write_lines
+from memattn.data.preparation.folder import Counts, make, write_lines
 from memattn.data.text_files import read_lines
-from memattn.data.tokenizer import SubwordTokenizer, TextSettings, without_line_breaks
+from memattn.data.tokenizer import SubwordTokenizer, TextSettings
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError, abbreviated, printable
 
 SKIPPED = "skipped.tsv"
 _LEAST_DEVIATION = 0.3  # in log-mel units, where even stationary noise has 0.45 or more
 _AHEAD = 200  # recordings that are read before their features are written
-_SHOWN = 50  # skipped recordings that are named; the file SKIPPED has all
 
 
 class Utterance(NamedTuple):
@@ -99,10 +98,10 @@ def prepare(
         says of text and units; None learns them.
       release: what the manifest says about the release that the splits are from; None for other recordings.
 
-    Raises ConfigError, RunError, DataError, OSError, as `parallel.prepare`.
+    Raises what `parallel.prepare` raises.
     """
     audio.packages()
-    sources, shared_files = {split: [path] for split, path in manifests.items()}, []
+    shared_files: list[str] = []
     if shared:
         tokenizer = tokenizers.read(shared)
         names = corpus.VOCABULARY, features.STATISTICS, *tokenizer.files()
@@ -110,13 +109,12 @@ def prepare(
         if not isinstance(tokenizer, SubwordTokenizer) or not all(map(os.path.exists, shared_files)):
             raise ConfigError(f"--vocabulary_of {shared}: not a corpus that memattn-prepare speech wrote")
         settings = dataclasses.replace(settings, text=tokenizer.settings, bpe_units=None)
-        sources["vocabulary_of"] = shared_files
 
     def write(unfinished: str) -> Counts:
-        copy_files(shared_files, unfinished)
         return _write_files(manifests, settings, unfinished, workers, is_shared=bool(shared))
 
-    return make(folder, dataclasses.asdict(settings), sources, write, release)
+    sources = {split: [path] for split, path in manifests.items()}
+    return make(folder, dataclasses.asdict(settings), sources, write, release, shared_files)
 
 
 def read_manifest(path: str) -> list[Utterance]:
@@ -131,10 +129,7 @@ def read_manifest(path: str) -> list[Utterance]:
             recording, text = parse(line)
         except ValueError as error:
             raise DataError(f"{path}:{number}: {error}") from error
-        words = without_line_breaks(text).split()
-        utterances.append(Utterance(f"{path}:{number}", os.path.join(folder, recording), " ".join(words)))
-    if not utterances:
-        raise DataError(f"{path}: empty; a split needs at least one recording")
+        utterances.append(Utterance(f"{path}:{number}", os.path.join(folder, recording), " ".join(text.split())))
     return utterances
 
 
@@ -210,14 +205,19 @@ def _read_all(
 ) -> Iterator[np.ndarray]:
     """Yields the features of the recordings of a split, and adds what else is known of them to `recordings`.
 
-    Warns of recordings that are skipped. Raises DataError for one in a split that is scored, and if none is left.
+    Warns if recordings are skipped. Raises DataError for one in a split that is scored, and if none is left.
     """
+    skipped = recordings.skipped
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         results = map_in_order(pool, _AHEAD, functools.partial(_read, max_seconds), utterances)
         progress = tqdm(results, f"features, {split}", len(utterances), unit=" recordings", disable=None)
         for utterance, result in zip(utterances, progress, strict=True):
             if isinstance(result, str):
-                _skip(split, utterance, result, recordings.skipped)
+                problem = utterance.line, utterance.audio, result
+                if split != "train":
+                    advice = f"{split} is scored as a whole: mend the recording, or remove its line"
+                    raise DataError(f"{': '.join(problem)}; {advice}")
+                skipped.append("\t".join(map(printable, problem)))
                 continue
             recordings.texts.append(utterance.text)
             recordings.seconds += result.seconds
@@ -225,12 +225,12 @@ def _read_all(
             vectors = result.features.astype(np.float64)
             recordings.sums += [vectors.sum(0), (vectors**2).sum(0)]
             yield result.features
-    if len(recordings.skipped) > _SHOWN:
-        more = len(recordings.skipped) - _SHOWN
-        warnings.warn(f"{more:,} more are skipped; {SKIPPED} in the corpus lists all", stacklevel=2)
+    examples = "".join(f", such as {line}" for line in skipped[:1]).replace("\t", ": ")
     if not recordings.texts:
-        manifest = utterances[0].line.rpartition(":")[0]
-        raise DataError(f"{manifest}: no recording is left; {_sentence(recordings.skipped[-1])}")
+        raise DataError(f"{split}: none of {len(utterances):,} recordings can be used{examples}")
+    if skipped:
+        number = f"{len(skipped):,} of {len(utterances):,} recordings are skipped"
+        warnings.warn(f"{number}{examples}; {SKIPPED} in the corpus lists all", stacklevel=2)
 
 
 def _read(max_seconds: float, utterance: Utterance) -> audio.Recording | str:
@@ -241,18 +241,3 @@ def _read(max_seconds: float, utterance: Utterance) -> audio.Recording | str:
         return audio.read(utterance.audio, max_seconds)
     except DataError as error:
         return str(error)
-
-
-def _skip(split: str, utterance: Utterance, reason: str, skipped: list[str]) -> None:
-    """Adds a recording to those that are skipped, with a warning. Raises DataError if the split is scored."""
-    skipped.append("\t".join(map(printable, (utterance.line, utterance.audio, reason))))
-    problem = _sentence(skipped[-1])
-    if split != "train":
-        raise DataError(f"{problem}; {split} is scored as a whole: mend the recording, or remove its line")
-    if len(skipped) <= _SHOWN:
-        warnings.warn(f"{problem}; skipped", stacklevel=2)
-
-
-def _sentence(line: str) -> str:
-    """Turns a line on a skipped recording, whose columns are separated by tabs, into a message."""
-    return line.replace("\t", ": ")
