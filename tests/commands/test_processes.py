@@ -8,10 +8,11 @@ import platform
 import re
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 from helpers.repository import ROOT, run_command
-from helpers.threads import start_thread
 
 from memattn import files, processes
 from memattn.errors import RunError
@@ -41,8 +42,12 @@ def test_a_process_that_may_wait_waits_for_the_lock(tmp_path, capfd):
             path.touch()
 
     with processes.making(str(path), "is making it; waiting", wait=True):
-        lines = []
-        thread = start_thread(make, lambda: lines.append(capfd.readouterr().err) or any(lines))
+        lines, thread, deadline = [], threading.Thread(target=make), time.monotonic() + 20
+        thread.start()
+        while not any(lines):
+            assert thread.is_alive() and time.monotonic() < deadline
+            time.sleep(0.01)
+            lines.append(capfd.readouterr().err)
         assert not existed_once_locked
         path.touch()
     thread.join(20)
