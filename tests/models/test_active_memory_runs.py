@@ -1,5 +1,6 @@
 """Active memory in training, search and commands."""
 
+import json
 import os
 import signal
 
@@ -98,6 +99,15 @@ def test_an_estimate_sets_a_single_length_by_that_of_the_source(kind):
     model.memory_intercept, model.memory_slope = -1.0, 0.5
     (length,) = model.memory_lengths(model.encode(sources), "estimate")
     assert length.max_steps.numpy().tolist() == [4, 2, 0]  # there is room for the source
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_from_the_config_of_another_predicts_the_same_length_of_its_memory(kind):
+    model, source = make_model(kind), padded([[4, 5, EOS], [EOS]], 3)
+    model.memory_intercept, model.memory_slope = 1.5, 1.25
+    copy = type(model).from_config(json.loads(json.dumps(model.get_config())))
+    lengths = [next(iter(each.memory_lengths(each.encode(source), "estimate"))) for each in (model, copy)]
+    assert lengths[0].max_steps.numpy().tolist() == lengths[1].max_steps.numpy().tolist() == [6, 3]
 
 
 def test_a_run_estimates_the_length_of_its_memory_from_its_training_pairs(tiny_config, tmp_path):
