@@ -45,9 +45,9 @@ class StretchMeansAttention(SlotReader):
     """Makes slot k the mean of the states in the k-th of K equal stretches of the source: C = alpha^T s.
 
     A source of n positions has stretches of n / K positions. A position that lies in two stretches counts in each by
-    the part of it that lies there; so a source shorter than K has the same position in several slots. Nothing is
-    learned in writing: a mechanism whose writing weights are learned must be better than this one to be worth them.
-    A decoder step reads beta C, where beta is a softmax of the logits that `read` chooses.
+    the part of it that lies there; so a source shorter than K has the same position in several slots. Writing has no
+    weights: this is the baseline of mechanisms that learn how to write. A decoder step reads beta C, where beta is a
+    softmax of the logits that `read` chooses.
 
     Args:
       num_slots: K, the number of slots; at least 1.
