@@ -36,8 +36,7 @@ def new_folder(trained: Trained, folder: str, max_source_length: int, extra: str
         raise ConfigError("decoding.memory_ratio: an exported model needs one; --set decoding.memory_ratio=1.2, say")
     folder = os.path.normpath(folder)
     checkpoints.check_path(folder)
-    if os.path.exists(folder):
-        raise ConfigError(f"{folder}: exists; use another --output")
+    files.check_new(folder)
     files.make_folder(os.path.dirname(folder))
     with files.making_folder(folder) as unfinished:
         _write_extra(trained, max_source_length, os.path.join(unfinished, extra))
