@@ -12,7 +12,7 @@ from helpers.runs import NO_STRATEGY, evaluate, replicas
 from memattn import config as configs
 from memattn.config import Seq2SeqConfig
 from memattn.evaluation import styles
-from memattn.runs.run import build_model
+from memattn.runs.build import build_model
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
 from memattn.serving.translator import from_trained

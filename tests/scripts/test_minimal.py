@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import runpy
 
 import minimal
 import numpy as np
@@ -103,7 +104,7 @@ def test_texts_end_before_the_end_of_a_sequence():
 def test_the_script_trains_and_decodes(monkeypatch, capsys):
     options = ["--steps", "2", "--max_length", "3", "--position_encodings", "--slots", "2"]
     monkeypatch.setattr("sys.argv", ["minimal.py", *options])
-    minimal.main()
+    runpy.run_path(minimal.__file__, run_name="__main__")
     printed = capsys.readouterr().out
     assert re.search(r"^step 2, \d+ s: loss \d\.\d+, validation BLEU \d+\.\d$", printed, flags=re.MULTILINE)
     assert re.search(r"^memory: BLEU \d+\.\d on 1,000 new sequences", printed, flags=re.MULTILINE)
