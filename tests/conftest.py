@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 import yaml
 from helpers import fork_server
-from helpers.chosen import CHOSEN
+from helpers.marks import CHOSEN
 from helpers.runs import TINY, free
 
 from memattn import config as configs

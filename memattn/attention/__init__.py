@@ -13,9 +13,8 @@ from memattn.attention.feed_forward import FeedForwardAttention
 from memattn.attention.latents import LatentsAttention
 from memattn.attention.linear import LinearAttention
 from memattn.attention.local import LocalMonotonicAttention, LocalPredictiveAttention, LocationAttention
-from memattn.attention.matcha import MatchaAttention
 from memattn.attention.memory import MemoryAttention
-from memattn.attention.mocha import MochaAttention
+from memattn.attention.mocha import MatchaAttention, MochaAttention
 from memattn.attention.monotonic import MonotonicAttention
 from memattn.attention.none import NoAttention
 from memattn.attention.slot_memory import SlotMemory as SlotMemory

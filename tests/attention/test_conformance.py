@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.chosen import CHOSEN
-from helpers.marks import slow
+from helpers.marks import CHOSEN, slow
 from helpers.mechanisms import (
     ADDONS_NAMES,
     EVERY_MODEL,

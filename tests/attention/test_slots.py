@@ -1,5 +1,7 @@
 """Mechanisms with slots that extend the paper's memory, and the layer SlotMemory, equal computations in NumPy."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,21 +10,28 @@ from helpers.equations import (
     QUERIES,
     SCORING,
     STATES,
+    B,
     D,
+    Q,
     S,
     U,
     additive_energies,
     array,
     dense,
     layer_norm,
+    mask,
     randomize,
     read,
     softmax,
 )
+from studies.mechanisms import NESTED_MEMORY
 from studies.mechanisms.memory_variant import MemoryVariantAttention
+from studies.mechanisms.nested_memory import NestedMemoryAttention
 
-from memattn import SlotMemory
+from memattn import MemoryAttention, SlotMemory
 from memattn.attention import LatentsAttention, OptionError, StretchMeansAttention, WindowedMemoryAttention
+from memattn.runs.trained import load
+from memattn.training.trainer import train
 
 every_reading = pytest.mark.parametrize("reading", ["address", "additive"])
 
@@ -85,10 +94,10 @@ def test_windowed_memory_is_a_softmax_over_time_of_logits_and_windows(num_slots,
 
 def test_windows_of_a_source_twice_as_long_hold_two_positions_each():
     mechanism = WindowedMemoryAttention(num_slots=8)
-    states, mask = tf.random.stateless_normal([1, 16, D], [1, 2]), tf.ones([1, 16], tf.bool)
+    states, real = tf.random.stateless_normal([1, 16, D], [1, 2]), tf.ones([1, 16], tf.bool)
     mechanism.build((1, 1, U), (1, 16, D))
     mechanism.encoder_scores.kernel.assign(tf.zeros_like(mechanism.encoder_scores.kernel))
-    alpha = mechanism.memorize(states, mask)["alpha"][0]  # [S, K]
+    alpha = mechanism.memorize(states, real)["alpha"][0]  # [S, K]
     np.testing.assert_array_equal(np.argsort(alpha, 0)[-2:].T // 2, np.repeat(np.arange(8)[:, None], 2, 1))
     np.testing.assert_array_less(0.7, np.sum(np.sort(alpha, 0)[-2:], 0))
 
@@ -170,9 +179,9 @@ WRITING = {  # the weights alpha [S, K] of each way in which SlotMemory writes, 
 def test_the_layer_writes_slots_of_the_positions_that_are_no_padding(writing):
     layer = SlotMemory(3, writing)
     layer(STATES)
-    for mask in ([False, True, True, False, True, True, True], [True] * 5 + [False] * 2):
-        slots = layer(STATES, mask=np.array([mask] * len(STATES)))
-        for states, expected in zip(STATES[:, mask], slots, strict=True):
+    for real in ([False, True, True, False, True, True, True], [True] * 5 + [False] * 2):
+        slots = layer(STATES, mask=np.array([real] * len(STATES)))
+        for states, expected in zip(STATES[:, real], slots, strict=True):
             logits = np.zeros([len(states), 3]) if writing == "means" else dense(layer.encoder_scores, states)
             np.testing.assert_allclose(WRITING[writing](logits).T @ states, expected, rtol=1e-3, atol=1e-4)
 
@@ -196,3 +205,75 @@ def test_the_layer_in_a_model_of_unknown_length_masks_padding_and_is_saved(writi
 def test_options_of_the_layer_are_checked():
     with pytest.raises(OptionError, match="writing: 'window' is none of windows, weights, means; did you mean windows"):
         SlotMemory(num_slots=3, writing="window")
+
+
+def nested(**options):
+    attention = NestedMemoryAttention(num_slots=8, **options)
+    attention(QUERIES, STATES)
+    return attention
+
+
+def assert_only_first_slots(contexts, attention, slots, **options):
+    """The contexts [B, Q, D] are those of memories with only the first slots, as many as `slots` [B], and no others."""
+    for row, (length, number) in enumerate(zip(LENGTHS, slots, strict=True)):
+        small = MemoryAttention(num_slots=number, **options)
+        states, queries = STATES[row : row + 1, :length], QUERIES[row : row + 1]
+        small(queries, states)
+        small.encoder_scores.kernel.assign(attention.encoder_scores.kernel[:, :number])
+        small.decoder_scores.kernel.assign(attention.decoder_scores.kernel[:, :number])
+        np.testing.assert_allclose(contexts[row], small(queries, states)[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("encoder", "decoder"), list(itertools.product(SCORING, SCORING)))
+def test_each_source_trains_with_its_first_slots_alone(encoder, decoder):
+    options = {"encoder_scoring": encoder, "decoder_scoring": decoder}
+    attention, used = nested(**options), set()
+    for seed in range(8):
+        memory = attention.memorize_in_training(tf.constant(STATES), tf.constant(mask()), tf.constant([seed, 1]))
+        scores, _ = attention.score(tf.constant(QUERIES), memory)
+        slots = memory["used"].numpy().sum((1, 2))
+        assert_only_first_slots(tf.matmul(scores, memory["values"]), attention, slots, **options)
+        used.update(slots)
+    assert 1 <= min(used) < max(used) <= 8
+    assert len(used) > 4
+
+
+@pytest.mark.parametrize("slots", [1, 3, 8])
+def test_a_memory_is_cut_to_its_first_slots(slots):
+    attention = nested()
+    attention.keep(slots)
+    assert_only_first_slots(attention(QUERIES, STATES, value_mask=mask()), attention, [slots] * B)
+    memory = attention.memorize(tf.constant(STATES), tf.constant(mask()))
+    assert memory["values"].shape[1] == min(slots, S)
+
+
+def test_slots_are_drawn_anew_in_each_training_step_and_not_elsewhere():
+    attention = nested()
+    attention.keep(5)
+    plain, again = (attention(QUERIES, STATES).numpy() for _ in range(2))
+    np.testing.assert_array_equal(plain, again)
+    first, second = (attention(QUERIES, STATES, training=True).numpy() for _ in range(2))
+    assert first.shape == (B, Q, D)
+    assert (first != plain).any()
+    assert (first != second).any()
+
+
+@pytest.mark.parametrize(("slots", "problem"), [(2.5, "expected an int, not 2.5"), (9, "must be at most 8, not 9")])
+def test_a_memory_cannot_be_cut_to_other_numbers_of_slots(slots, problem):
+    with pytest.raises(ValueError, match=f"num_slots: {problem}"):
+        nested().keep(slots)
+
+
+@pytest.mark.slow
+def test_a_trained_model_reads_a_cut_memory(tiny_config, tmp_path):
+    run_dir = tmp_path / "run"
+    nested = {"model.attention.name": NESTED_MEMORY, "model.attention.num_slots": 4}
+    assert train(tiny_config(nested), str(run_dir), tf.distribute.get_strategy()) == 0
+    model = load([str(run_dir)], [], None).model
+    model.attention.keep(2)
+    source, target = tf.constant([[4, 5, 6, 4, 5, 2]]), tf.constant([[4, 5, 2]])
+    assert model.encode(source).memory["values"].shape[1] == 2
+    shares = model.slot_shares(source, target)
+    assert shares.shape == (1, 2, 3, 6)
+    np.testing.assert_allclose(tf.reduce_sum(shares, 1), model.alignments(source, target), rtol=1e-5, atol=1e-6)

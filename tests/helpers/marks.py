@@ -1,6 +1,8 @@
-"""Marks of parameters."""
+"""Parameters of tests: their marks, and the mechanisms that --mechanism chooses in place of the registered ones."""
 
 import pytest
+
+CHOSEN: list[str] = []  # set by conftest.py before any test module is imported
 
 
 def slow(*values):

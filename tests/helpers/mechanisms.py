@@ -11,8 +11,7 @@ import pytest
 import tensorflow as tf
 from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
 
-from helpers.chosen import CHOSEN
-from helpers.marks import slow
+from helpers.marks import CHOSEN, slow
 from memattn import attention
 from memattn.attention.ops import masked_softmax
 

@@ -1,17 +1,22 @@
-"""Properties of encoder, bridge, decoder and model: initial weights, dropout, alignments of slots, options."""
+"""Properties of encoder, bridge, decoder and model: initial weights, dropout, alignments, options; ensembles."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.models import make_model, padded
+from helpers.models import SOURCES, make_model, padded
+from helpers.neural_gpu import make_model as make_neural_gpu
 from studies.mechanisms import NESTED_MEMORY
 
+from memattn.config import DecodingConfig
 from memattn.data.vocabulary import BOS, EOS
 from memattn.models.decoder import Decoder
 from memattn.models.dropout import dropout
 from memattn.models.encoder import Encoder
+from memattn.models.ensemble import Ensemble
+from memattn.models.interface import aligns
 from memattn.models.seq2seq import Seq2Seq
 from memattn.options import OptionError
+from memattn.search.searcher import Searcher
 
 
 @pytest.mark.parametrize(("name", "expected"), [("memory", "zero"), ("bahdanau", "zero"), ("none", "dense")])
@@ -205,3 +210,21 @@ def test_layers_are_made_in_the_order_that_seeds_and_stored_optimizers_rely_on()
     names = [layer.name for layer in make_model("memory", {"num_slots": 2}).layers]
     assert names[0].startswith("memory_attention")
     assert names[1:] == ["source_embedding", "target_embedding", "encoder", "bridge", "decoder", "output"]
+
+
+def test_models_with_attention_align_and_an_ensemble_does_if_all_of_its_models_do():
+    bahdanau, none, neural_gpu = make_model("bahdanau", {}), make_model("none", {}), make_neural_gpu("extended")
+    assert [aligns(model) for model in (bahdanau, none, neural_gpu)] == [True, False, False]
+    assert aligns(Ensemble([bahdanau, bahdanau]))
+    assert not aligns(Ensemble([bahdanau, none]))
+
+
+def test_an_ensemble_of_models_of_different_precision_averages_their_weights_in_float32():
+    models = [make_model("bahdanau", {}, dtype=dtype) for dtype in ("float32", "mixed_bfloat16")]
+    source, target = padded(SOURCES), padded([[4, 5, EOS]] * len(SOURCES))
+    weights = [tf.cast(model.alignments(source, target), tf.float32) for model in models]
+    averages = Ensemble(models).alignments(source, target)
+    assert averages.dtype == tf.float32
+    np.testing.assert_allclose(averages, (weights[0] + weights[1]) / 2, rtol=1e-6)
+    config = DecodingConfig(beam_size=2, max_length=3, coverage_penalty=0.2, jit_compile=False)
+    Searcher(Ensemble(models), config)(source.numpy())

@@ -5,13 +5,11 @@ import math
 from fractions import Fraction
 from types import SimpleNamespace
 
-import adding_problem
 import numpy as np
 import pytest
-import subsequence_search
 import tensorflow as tf
 from helpers.studies import reproduce_tiny
-from studies import kaiser2016
+from studies import adding_problem, kaiser2016, subsequence
 
 from memattn.runs.trained import load
 
@@ -120,10 +118,10 @@ def test_feed_forward_attention_is_the_papers_equation():
 
 def test_the_loss_of_subsequence_search_is_its_equation():
     embeddings = tf.constant([[0.0, 0.0], [1.0, 0.0]])
-    np.testing.assert_allclose(subsequence_search.distances(embeddings, embeddings), [0, 0], atol=2e-4)
+    np.testing.assert_allclose(subsequence.distances(embeddings, embeddings), [0, 0], atol=2e-4)
     with tf.GradientTape() as tape:
         tape.watch(embeddings)
-        value = subsequence_search.loss(subsequence_search.distances(embeddings, embeddings), tf.constant([0.25, 2.0]))
+        value = subsequence.loss(subsequence.distances(embeddings, embeddings), tf.constant([0.25, 2.0]))
     assert float(value) == pytest.approx(0.75**2 / 2, abs=1e-4)
     assert np.isfinite(tape.gradient(value, embeddings)).all()
 
@@ -131,21 +129,21 @@ def test_the_loss_of_subsequence_search_is_its_equation():
 def test_the_bhattacharyya_coefficient_is_0_without_overlap_and_1_for_equal_distances():
     random = np.random.default_rng(1)
     near, far = random.uniform(0, 0.4, 500), random.uniform(0.6, 1, 500)
-    assert subsequence_search.bhattacharyya(near, far) == 0
-    assert subsequence_search.bhattacharyya(near, near) == pytest.approx(1)
+    assert subsequence.bhattacharyya(near, far) == 0
+    assert subsequence.bhattacharyya(near, near) == pytest.approx(1)
 
 
 def test_a_search_finds_near_embeddings_first_and_unrelated_embeddings_by_chance():
     random = np.random.default_rng(1)
     points = random.normal(size=[200, 3])
-    result = subsequence_search.search(points, points + 1e-3, random)
+    result = subsequence.search(points, points + 1e-3, random)
     assert (result["recall at 1"], result["median rank"]) == ("100.0%", 1)
-    result = subsequence_search.search(points, random.normal(size=[200, 3]), random)
+    result = subsequence.search(points, random.normal(size=[200, 3]), random)
     assert float(result["recall at 100"].rstrip("%")) == pytest.approx(50, abs=15)
 
 
 def test_where_all_embeddings_are_equal_a_search_finds_nothing():
-    result = subsequence_search.search(np.ones([150, 4]), np.ones([150, 4]), np.random.default_rng(1))
+    result = subsequence.search(np.ones([150, 4]), np.ones([150, 4]), np.random.default_rng(1))
     assert (result["recall at 100"], result["median rank"]) == ("0.0%", 150)
 
 
@@ -169,8 +167,8 @@ def test_a_table_labels_shares_that_test_sequences_chose(tmp_path, command):
 @pytest.mark.parametrize("pooling", ["feed-forward attention", "position windows, K = 4"])
 def test_training_an_embedding_raises_recall(pooling):
     def recall(steps):
-        model = subsequence_search.train(pooling, steps=steps, seed=1)
-        return float(subsequence_search.evaluate(model, rows=150, seed=1)["recall at 10"].removesuffix("%"))
+        model = subsequence.train(pooling, steps=steps, seed=1)
+        return float(subsequence.evaluate(model, rows=150, seed=1)["recall at 10"].removesuffix("%"))
 
     assert recall(150) > recall(1) + 15
 
