@@ -39,10 +39,15 @@ def report(result: "Result") -> str:
 
 
 def _check() -> None:
-    """Raises ConfigError for flags that contradict each other."""
+    """Raises ConfigError for flags that contradict each other, and for missing runs; OSError for missing files."""
+    from memattn.runs.run import check_exist
+
     options = flags.FLAGS
     if (options.source is None) != (options.target is None) or (options.source is not None and options.split):
         raise ConfigError("--source and --target: give both, or a --split")
+    check_exist(options.run_dir)
+    for path in filter(None, (options.source, options.target)):
+        os.stat(path)
 
 
 def _main() -> int:

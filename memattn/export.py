@@ -13,6 +13,16 @@ from absl import flags
 from memattn.errors import ConfigError
 
 
+def _check() -> None:
+    """Raises ConfigError for missing runs, and for an output that exists."""
+    from memattn import files
+    from memattn.runs.run import check_exist
+
+    options = flags.FLAGS
+    check_exist(options.run_dir)
+    files.check_new(options.output)
+
+
 def _main() -> int:
     from memattn.runs.trained import load
 
@@ -53,7 +63,7 @@ def main() -> None:
         "Upper bound on tokens of a source (default: decoding.max_source_length, else twice the longest in training).",
         lower_bound=1,
     )
-    cli.run(_main, tensorflow=True)
+    cli.run(_main, tensorflow=True, check=_check)
 
 
 if __name__ == "__main__":

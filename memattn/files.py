@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from memattn.errors import ConfigError
+
 UNFINISHED = ".unfinished"
 
 
@@ -48,6 +50,12 @@ def making_folder(path: str) -> Iterator[str]:
         os.mkdir(unfinished)
         yield unfinished
         move(unfinished, path)
+
+
+def check_new(path: str) -> None:
+    """Raises ConfigError if a folder that is to be made exists."""
+    if os.path.exists(path):
+        raise ConfigError(f"{path}: exists; use another --output")
 
 
 def unfinished_path(path: str) -> str:

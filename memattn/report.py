@@ -13,9 +13,12 @@ from memattn.errors import ConfigError
 
 
 def _check(*run_dirs: str) -> None:
-    """Raises ConfigError for arguments that cannot be used."""
+    """Raises ConfigError without run folders, and for missing ones."""
+    from memattn.runs.run import check_exist
+
     if not run_dirs:
         raise ConfigError("give run folders: memattn-report RUN... --output report.html")
+    check_exist(run_dirs)
 
 
 def _main(*run_dirs: str) -> int:

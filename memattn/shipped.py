@@ -4,6 +4,7 @@ import os
 import sysconfig
 from pathlib import Path
 
+from memattn.errors import ConfigError
 from memattn.options import did_you_mean
 
 _PARENT = Path(__file__).resolve().parents[1]
@@ -16,10 +17,14 @@ _ALWAYS_THERE = "copy/demo.yaml"
 
 
 def find(name: str) -> str:
-    """Returns the path of the shipped config `name`; `name` itself if it is a path or no shipped config has it."""
-    if os.path.isfile(name) or not name:
-        return name
-    return path_of(name) or name
+    """Returns the path of the shipped config `name`; `name` itself if it is a path. Raises ConfigError for neither."""
+    path = name if os.path.isfile(name) else path_of(name) or name
+    try:
+        os.stat(path)
+    except OSError as error:
+        end = advice(name) if isinstance(error, FileNotFoundError) else ""
+        raise ConfigError(f"{name}: cannot read the config: {error.strerror}{end}") from error
+    return path
 
 
 def path_of(name: str) -> str | None:

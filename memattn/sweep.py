@@ -15,9 +15,12 @@ from memattn.errors import ConfigError
 
 
 def _check() -> None:
-    """Raises ConfigError if there is no folder for the runs."""
+    """Raises ConfigError without a folder for the runs or a config."""
+    from memattn import shipped
+
     if not (flags.FLAGS.sweep_dir or flags.FLAGS.list):
         raise ConfigError("--sweep_dir is missing; only --list needs none")
+    shipped.find(flags.FLAGS.config)
 
 
 def _main() -> int:

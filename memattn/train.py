@@ -14,9 +14,12 @@ STRATEGIES = ["none", "mirrored", "multi_worker", "auto"]  # keys of training.di
 
 
 def _check() -> None:
-    """Raises ConfigError without a run folder."""
+    """Raises ConfigError without a run folder or a config."""
+    from memattn import shipped
+
     if not (flags.FLAGS.run_dir or flags.FLAGS.print_config):
         raise ConfigError("--run_dir is missing; see --help")
+    shipped.find(flags.FLAGS.config)
 
 
 def _main() -> int:

@@ -15,22 +15,19 @@ Options of one: python scripts/benchmark.py decode --help
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
-from benchmarks import data, decode, latency, paper, parts, replicas, tokens, train, trained
+import functools
+import importlib
+
+BENCHMARKS = ("decode", "train", "parts", "trained", "latency", "tokens", "paper", "data", "replicas")
 
 
 def main() -> None:
-    benchmarks = {
-        "decode": decode,
-        "train": train,
-        "parts": parts,
-        "trained": trained,
-        "latency": latency,
-        "tokens": tokens,
-        "paper": paper,
-        "data": data,
-        "replicas": replicas,
-    }
-    cli.run_one({name: module.run for name, module in benchmarks.items()}, __doc__)
+    cli.run_one({name: functools.partial(_run, name) for name in BENCHMARKS}, __doc__)
+
+
+def _run(name: str) -> None:
+    """Runs a benchmark; those beside it are not imported."""
+    importlib.import_module(f"benchmarks.{name}").run()
 
 
 if __name__ == "__main__":

@@ -75,8 +75,8 @@ def _write(options: flags.FlagValues, runs: list["Trained"], page: str) -> None:
         for name in ("export.json", SETTINGS):  # the first has paths of this machine
             os.remove(os.path.join(folder, name))
         add_slots(os.path.join(folder, "encoder.onnx"), os.path.join(folder, "decoder_step.onnx"))
-        facts = {"folder": f"models/{number}", "bytes": _size(folder), "max_source_length": longest}
-        models.append({**facts, **_description(trained)})
+        exported = {"folder": f"models/{number}", "bytes": _size(folder), "max_source_length": longest}
+        models.append({**exported, **_description(trained)})
     timed: Any = next((run for run in runs if styles.attention(run.config).get("num_slots")), runs[0]).models[0]
     moses = MosesTokenizer("en")
     content = {

@@ -13,6 +13,17 @@ Numbers of equations are the paper's. Letters in shapes:
 import argparse
 import time
 
+if __name__ == "__main__":  # before TensorFlow is imported, which takes seconds
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--attention", choices=["memory", "bahdanau"], default="memory")
+    parser.add_argument("--slots", type=int, default=32, help="K, of memory attention")
+    for name in ("--encoder_scoring", "--decoder_scoring"):
+        parser.add_argument(name, choices=["softmax", "sigmoid"], default="softmax", help="of memory attention")
+    parser.add_argument("--position_encodings", action="store_true", help="with memory attention")
+    parser.add_argument("--max_length", type=int, default=20, help="of a source, in symbols")
+    parser.add_argument("--steps", type=int, default=2000, help="training steps")
+    args = parser.parse_args()
+
 import numpy as np
 import sacrebleu
 import tensorflow as tf
@@ -214,17 +225,7 @@ def milliseconds_per_step(model, source_length):
     return (time.perf_counter() - start) / 20 * 1000
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--attention", choices=["memory", "bahdanau"], default="memory")
-    parser.add_argument("--slots", type=int, default=32, help="K, of memory attention")
-    parser.add_argument("--encoder_scoring", choices=SCORINGS, default="softmax", help="of memory attention")
-    parser.add_argument("--decoder_scoring", choices=SCORINGS, default="softmax", help="of memory attention")
-    parser.add_argument("--position_encodings", action="store_true", help="with memory attention")
-    parser.add_argument("--max_length", type=int, default=20, help="of a source, in symbols")
-    parser.add_argument("--steps", type=int, default=2000, help="training steps")
-    args = parser.parse_args()
-
+def main(args):
     tf.keras.utils.set_random_seed(1)
     if args.attention == "bahdanau":
         attention = BahdanauAttention(UNITS)
@@ -244,4 +245,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(args)

@@ -1,6 +1,5 @@
 """Attention mechanisms behind one interface; each has a class, and a line of `MECHANISMS`."""
 
-import contextlib
 import importlib
 import inspect
 import os
@@ -13,16 +12,14 @@ from memattn.attention.content import BahdanauAttention, LuongAttention, LuongDo
 from memattn.attention.feed_forward import FeedForwardAttention
 from memattn.attention.latents import LatentsAttention
 from memattn.attention.linear import LinearAttention
-from memattn.attention.local import LocalMonotonicAttention, LocalPredictiveAttention
-from memattn.attention.location import LocationAttention
+from memattn.attention.local import LocalMonotonicAttention, LocalPredictiveAttention, LocationAttention
 from memattn.attention.matcha import MatchaAttention
 from memattn.attention.memory import MemoryAttention
 from memattn.attention.mocha import MochaAttention
 from memattn.attention.monotonic import MonotonicAttention
 from memattn.attention.none import NoAttention
 from memattn.attention.slot_memory import SlotMemory as SlotMemory
-from memattn.attention.stretch_means import StretchMeansAttention
-from memattn.attention.windowed_memory import WindowedMemoryAttention
+from memattn.attention.windowed_memory import StretchMeansAttention, WindowedMemoryAttention
 from memattn.options import OptionError, arguments, not_one_of
 from memattn.options import Range as Range
 
@@ -67,9 +64,8 @@ def _outside_class(reference: str) -> type[AttentionMechanism]:
     if not (module_name and class_name.isidentifier()):
         problem = "expected module:Class, such as my_package.my_module:MyAttention"
         raise OptionError("attention.name", f"{reference}: {problem}")
-    with contextlib.suppress(OSError):  # the current directory was removed
-        if not {"", os.getcwd()} & set(sys.path):
-            sys.path.append(os.getcwd())
+    if not {"", os.getcwd()} & set(sys.path):
+        sys.path.append(os.getcwd())
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # of any kind: importing runs the user's code

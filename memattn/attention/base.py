@@ -17,10 +17,10 @@ _KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autoc
 
 
 class AttentionMechanism(ConfiguredLayer):
-    """Scores the values of a memory that is made once per source.
+    """Base of attention layers. `memorize` makes a memory once per source, whose values `score` weighs for each query.
 
-    A mechanism defines `memorize` and `score`; all else follows from these if the values of the memory are the source
-    states. Otherwise, it also defines `alignments`, `context_size` if values have another width, and `num_slots` if
+    A mechanism defines these two; all else follows from them if the values of the memory are the source states.
+    Otherwise, it also defines `alignments`, `context_size` if values have another width, and `num_slots` if
     they are slots. The context is always `scores @ memory["values"]`: a decoder step knows the source through the
     memory alone.
 
@@ -174,9 +174,9 @@ class AttentionMechanism(ConfiguredLayer):
             self.build(query.shape, value.shape)
         query, value = (ops.cast(ops.convert_to_tensor(inputs), self.compute_dtype) for inputs in (query, value))
         mask = ops.ones(ops.shape(value)[:2], "bool") if value_mask is None else ops.cast(value_mask, "bool")
-        places = None
+        indices = None
         if self.reads_in_order and value_mask is not None:
-            value, mask, places = ops.padding_last(value, mask)
+            value, mask, indices = ops.padding_last(value, mask)
         seed = ops.draw_seed(self._seeds) if training else None
         memory = self.memorize_in_training(value, mask, seed) if training else self.memorize(value, mask)
         scores = self._scores(query, memory, seed, query_mask)
@@ -187,8 +187,8 @@ class AttentionMechanism(ConfiguredLayer):
         if not return_attention_scores:
             return context
         weights = self.alignments(memory, scores)
-        if places is not None:  # back to the order of `value`
-            weights = ops.transpose(ops.gather(ops.transpose(weights, [0, 2, 1]), places), [0, 2, 1])
+        if indices is not None:  # back to the order of `value`
+            weights = ops.transpose(ops.gather(ops.transpose(weights, [0, 2, 1]), indices), [0, 2, 1])
         return context, weights
 
     def make_dense(self, width: int, name: str, **options) -> keras.layers.Dense:
@@ -273,11 +273,7 @@ def _compatible(shape: tuple | None, other: tuple | None) -> bool:
 
 def _shape(name: str, tensor: Any) -> tuple | None:
     """Returns the shape of a tensor, array or list; None if its rank is unknown. Raises ValueError if it is ragged."""
-    problem = f"{name}: ragged; pad it, as to_tensor() does, and mark padding by a mask"
     if hasattr(tensor, "row_splits") or getattr(tensor, "ragged", False):
-        raise ValueError(problem)
-    try:
-        shape = tensor.shape if hasattr(tensor, "shape") else np.shape(tensor)
-    except ValueError as error:  # lists of different lengths
-        raise ValueError(problem) from error
+        raise ValueError(f"{name}: ragged; pad it, as to_tensor() does, and mark padding by a mask")
+    shape = tensor.shape if hasattr(tensor, "shape") else np.shape(tensor)
     return None if getattr(shape, "rank", 0) is None else tuple(shape)

@@ -63,14 +63,14 @@ class LinearAttention(AttentionMechanism):
         if self.gate_layer is not None:
             features = features * self.gate_layer(features)
         features = features * ops.expand_dims(ops.cast(mask, features.dtype), -1)  # [B, S, F]
-        shares = features
+        scaled = features
         if self.normalize == "length":
             lengths = ops.sum(ops.cast(mask, ops.sum_dtype(features.dtype)), 1)[:, None, None]
-            shares = features * ops.cast(ops.reciprocal_no_nan(lengths), features.dtype)
-        return {"values": ops.matmul(shares, features, transpose_a=True), "shares": shares}  # "values" is C [B, F, F]
+            scaled = features * ops.cast(ops.reciprocal_no_nan(lengths), features.dtype)
+        return {"values": ops.matmul(scaled, features, transpose_a=True), "scaled": scaled}  # "values" is C [B, F, F]
 
     def score(self, query, memory, state=(), seed=None):
         return self.query_layer(query), state  # [B, Q, F], possibly negative
 
     def alignments(self, memory, scores):
-        return ops.matmul(scores, memory["shares"], transpose_b=True)  # [B, Q, S], possibly negative
+        return ops.matmul(scores, memory["scaled"], transpose_b=True)  # [B, Q, S], possibly negative

@@ -1,7 +1,9 @@
-"""Luong et al. (2015), local attention: a softmax over a window that advances, or is predicted, over the source."""
+"""Luong et al. (2015): local attention, a softmax over a window of the source, and attention by location alone."""
 
 from memattn.attention import ops
+from memattn.attention.base import AttentionMechanism
 from memattn.attention.content import LuongAttention
+from memattn.attention.initializers import Initializer
 from memattn.options import PositiveInt
 
 
@@ -79,8 +81,8 @@ class LocalPredictiveAttention(_LocalAttention):
 
     def score(self, query, memory, state=(), seed=None):
         dtype = ops.sum_dtype(query.dtype)
-        shares = ops.sigmoid(ops.cast(self.position_v(self.position_layer(query)), dtype))  # [B, Q, 1]
-        centres = ops.cast(memory["last"], dtype) * shares
+        fractions = ops.sigmoid(ops.cast(self.position_v(self.position_layer(query)), dtype))  # [B, Q, 1]
+        centres = ops.cast(memory["last"], dtype) * fractions
         weights = self._in_window(query, memory, centres)
         gaussian = ops.exp(-0.5 * ops.square((_positions(memory, dtype) - centres) / (self.window / 2)))
         return weights * ops.cast(gaussian, weights.dtype), state
@@ -89,3 +91,38 @@ class LocalPredictiveAttention(_LocalAttention):
 def _positions(memory: dict[str, ops.Tensor], dtype: str) -> ops.Tensor:
     """Returns the source positions [B, 1, S], counted from 0."""
     return ops.cast(memory["positions"], dtype)[:, None]
+
+
+class LocationAttention(AttentionMechanism):
+    """a = softmax(W_a h) over the source positions; positions beyond the longest training source get 0.
+
+    The paper is Luong, Pham and Manning (2015), https://arxiv.org/abs/1508.04025, where it is called "location".
+
+    Args:
+      max_source_length: number of rows of W_a: the longest source of the training set.
+      initializer: name, config or object, of W_a.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> context = LocationAttention(max_source_length=7)(queries, states)
+      >>> tuple(context.shape)
+      (2, 3, 8)
+    """
+
+    reads_in_order = True
+
+    def __init__(self, *, max_source_length: PositiveInt, initializer: Initializer = "glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
+        self.max_source_length = int(max_source_length)
+        self.initializer = initializer
+        self.position_scores = self.make_dense(self.max_source_length, "position_scores")
+
+    def memorize(self, states, mask):
+        return {"values": states, "mask": mask & (ops.arange(ops.shape(states)[1]) < self.max_source_length)}
+
+    def score(self, query, memory, state=(), seed=None):
+        length = ops.shape(memory["values"])[1]
+        logits = self.position_scores(query)  # [B, Q, max_source_length]
+        logits = ops.pad(logits, [[0, 0], [0, 0], [0, ops.maximum(0, length - self.max_source_length)]])
+        logits = ops.ensure_shape(logits[:, :, :length], [None, None, memory["values"].shape[1]])
+        return ops.masked_softmax(logits, memory["mask"][:, None]), state

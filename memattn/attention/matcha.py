@@ -16,12 +16,7 @@ class MatchaAttention(MonotonicAttention):
     at most 80.
 
     Args:
-      units: width of the vectors from which both energies are computed.
-      offset: initial value of r, which is added to the stop energy. As long as the other terms are near 0, a soft step
-        without noise moves on by e^-r positions on average; a hard step passes the end of the source if r is below 0.
-      noise: standard deviation of the normal noise that training adds to the stop energy.
-      test_mode: outside training, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
-      initializer: name, config or object, of the weight matrices and v.
+      **kwargs: see `MonotonicAttention`; `units` is for both energies, `offset` and `noise` are for that of stopping.
 
     Example:
       >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
@@ -52,7 +47,7 @@ class MatchaAttention(MonotonicAttention):
         exponentials = ops.exp(energies - ops.max(energies, -1, keepdims=True))
         # Sums are products with `reached`: faster than ops.cumulative_logsumexp, under XLA by far.
         totals = ops.einsum("bqml,lk->bqmk", exponentials[:, :, None] * reached, reached)  # over m <= l <= k
-        shares = joint * ops.exp(-ops.log(ops.maximum(totals, 1e-35)))  # a division's gradient would overflow
-        shares = ops.einsum("bqmk,jk->bqmj", shares, reached)  # [B, Q, m, j]: sums over k >= j
-        beta = exponentials * ops.sum(shares * reached, 2)
+        fractions = joint * ops.exp(-ops.log(ops.maximum(totals, 1e-35)))  # a division's gradient would overflow
+        fractions = ops.einsum("bqmk,jk->bqmj", fractions, reached)  # [B, Q, m, j]: sums over k >= j
+        beta = exponentials * ops.sum(fractions * reached, 2)
         return ops.cast(beta, query.dtype), ops.sum(joint, 2)

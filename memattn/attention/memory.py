@@ -108,6 +108,6 @@ def source_encodings(encodings: np.ndarray, mask: ops.Tensor, renormalize: str, 
     is_real = ops.expand_dims(ops.cast(mask, dtype), -1)  # [B, S, 1]
     rows = rows * is_real
     sums = ops.sum(rows, 1, keepdims=True)  # [B, 1, K]; 0 where all is padding
-    shares = ops.divide_no_nan(rows, sums)
+    fractions = ops.divide_no_nan(rows, sums)
     lengths = ops.sum(is_real, 1, keepdims=True)  # [B, 1, 1]
-    return shares * lengths if renormalize == "mean" else shares
+    return fractions * lengths if renormalize == "mean" else fractions

@@ -14,12 +14,7 @@ class MochaAttention(MonotonicAttention):
     Args:
       chunk_size: w, positions of a chunk, which ends where attention stops; None: the chunk begins with the source
         (MILk, Arivazhagan et al., 2019).
-      units: width of the vectors from which both energies are computed.
-      offset: initial value of r, which is added to the stop energy. As long as the other terms are near 0, a soft step
-        without noise moves on by e^-r positions on average; a hard step passes the end of the source if r is below 0.
-      noise: standard deviation of the normal noise that training adds to the stop energy.
-      test_mode: outside training, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
-      initializer: name, config or object, of the weight matrices and v.
+      **kwargs: see `MonotonicAttention`; `units` is for both energies, `offset` and `noise` are for that of stopping.
 
     Example:
       >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]

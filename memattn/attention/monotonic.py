@@ -82,8 +82,8 @@ class MonotonicAttention(AttentionMechanism):
 
     Args:
       units: width of the vectors from which the energy is computed.
-      offset: initial value of r, which is added to the energy. As long as the other terms are near 0, a soft step
-        without noise moves on by e^-r positions on average; a hard step passes the end of the source if r is below 0.
+      offset: initial value of r, which is added to the energy. At first, a soft step without noise advances by about
+        e^-r positions; with r below 0, a hard step passes the end of the source.
       noise: standard deviation of the normal noise that training adds to the energy; it drives p to 0 or 1.
       test_mode: outside training, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
       initializer: name, config or object, of the weight matrices and v.

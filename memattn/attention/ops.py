@@ -25,9 +25,9 @@ def padding_last(values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """
     real = cast(mask, "int32")
     lengths = sum(real, 1, keepdims=True)
-    places = where(mask, cumsum(real, 1), lengths + cumsum(1 - real, 1)) - 1
-    order = argsort(places, 1)
-    return gather(values, order), arange(shape(mask)[1]) < lengths, places
+    indices = where(mask, cumsum(real, 1), lengths + cumsum(1 - real, 1)) - 1
+    order = argsort(indices, 1)
+    return gather(values, order), arange(shape(mask)[1]) < lengths, indices
 
 
 def sum_dtype(dtype: Any) -> str:

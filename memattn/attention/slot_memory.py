@@ -8,8 +8,7 @@ from memattn import options
 from memattn.attention import ops
 from memattn.attention.configured import ConfiguredLayer
 from memattn.attention.initializers import Initializer, initializer_of
-from memattn.attention.stretch_means import stretch_weights
-from memattn.attention.windowed_memory import with_windows
+from memattn.attention.windowed_memory import stretch_weights, with_windows
 from memattn.options import PositiveInt
 
 

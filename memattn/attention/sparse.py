@@ -29,5 +29,5 @@ def dense(scores: ops.Tensor | SparseScores, length: int | ops.Tensor) -> ops.Te
     """Returns scores as a tensor [B, Q, length]; weights of a repeated position are added."""
     if not isinstance(scores, SparseScores):
         return scores
-    places = ops.one_hot(scores.positions, length, dtype=scores.weights.dtype)  # [B, Q, N, length]
-    return ops.sum(places * scores.weights[..., None], 2)
+    one_hot = ops.one_hot(scores.positions, length, dtype=scores.weights.dtype)  # [B, Q, N, length]
+    return ops.sum(one_hot * scores.weights[..., None], 2)

@@ -66,10 +66,13 @@ def comments(section: type) -> dict[str, str]:
 
 
 def arguments(mechanism: type) -> dict[str, str]:
-    """Returns the description of each argument in the `Args:` of a class's docstring."""
-    _, _, listed = (inspect.getdoc(mechanism) or "").partition("Args:\n")
-    entries = re.findall(r"^  (\w[\w, ]*): (.*(?:\n    .*)*)", listed, flags=re.MULTILINE)
-    return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}
+    """Returns the description of each argument in the `Args:` of the docstrings of a class and its bases."""
+    meanings: dict[str, str] = {}
+    for documented in reversed(mechanism.__mro__):
+        _, _, listed = inspect.cleandoc(documented.__doc__ or "").partition("Args:\n")
+        entries = re.findall(r"^  (\w[\w, ]*): (.*(?:\n    .*)*)", listed, flags=re.MULTILINE)
+        meanings |= {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}
+    return meanings
 
 
 def summary(documented: type) -> str:

@@ -87,8 +87,7 @@ def _read(path: str, origin: Origin) -> dict:
     try:
         text = reading.text(path)
     except OSError as error:
-        advice = shipped.advice(path) if isinstance(error, FileNotFoundError) else ""
-        raise ConfigError(f"{path}: cannot read the config: {error.strerror}{advice}") from error
+        raise ConfigError(f"{path}: cannot read the config: {error.strerror}") from error
     except DataError as error:
         raise ConfigError(str(error)) from error
     origin_of_file = Origin(path)

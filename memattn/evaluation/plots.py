@@ -5,7 +5,7 @@ import math
 import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from matplotlib import colors, rc_context
@@ -16,7 +16,9 @@ from memattn import files
 from memattn.data.sentences import Sources
 from memattn.data.vocabulary import Vocabulary
 from memattn.evaluation.styles import line_styles
-from memattn.models.interface import AligningModel
+
+if TYPE_CHECKING:
+    from memattn.models.interface import AligningModel
 
 Styles = Callable[[list[Mapping[str, Any]]], Sequence[tuple[str, Any]]]  # see `styles.line_styles`
 Point = tuple[float, float, float]  # the middle, the least and the greatest of several values
@@ -53,7 +55,7 @@ class Line(NamedTuple):
 
 
 def align(
-    model: AligningModel, vocabulary: Vocabulary, sources: Sources, index: int, hypothesis: list[str]
+    model: "AligningModel", vocabulary: Vocabulary, sources: Sources, index: int, hypothesis: list[str]
 ) -> Alignment:
     """Returns a model's alignment of a hypothesis with the source that has this index."""
     labels, target = sources.labels(index, vocabulary), vocabulary.encode(hypothesis)

@@ -75,9 +75,23 @@ class AttentiveDecoder(ConfiguredLayer):
         """Does the work that all steps over one memory share; returns the stepper that runs single steps.
 
         A search has no dropout, and many queries of each source. So with `for_search`, what the mechanism's method
-        `for_search` returns computes the weights, and `make_reader` may precompute products with the memory.
+        `for_search` returns computes the weights, and products with the memory may be precomputed.
         """
         raise NotImplementedError
+
+    def _reading(
+        self,
+        memory: dict[str, tf.Tensor],
+        input_kernel: tf.Tensor | None,
+        output_kernel: tf.Tensor | None,
+        for_search: bool,
+    ) -> dict[str, Any]:
+        """Returns the arguments of a `Stepper` that reads the memory; the kernels are those of `Reader`."""
+        values, kernels = memory["values"], (input_kernel, output_kernel)
+        is_precomputed = for_search and precomputing_pays(values.shape[1], values.shape[2], *kernels)
+        reader = PrecomputedReader(values, *kernels) if is_precomputed else Reader(values, *kernels, self.dropout)
+        attention = self.attention.for_search() if for_search else self.attention
+        return {"attention": attention, "memory": memory, "reader": reader}
 
     def call(
         self, inputs: tf.Tensor, cells: Cells, memory: dict[str, tf.Tensor], seed: tf.Tensor | None = None
@@ -247,18 +261,6 @@ class PrecomputedReader(Reader):
 
     def output_part(self, contexts):
         return contexts
-
-
-def make_reader(
-    values: tf.Tensor, input_kernel: tf.Tensor | None, output_kernel: tf.Tensor | None, rate: float, *, for_search: bool
-) -> Reader:
-    """Returns a reader of values [B, M, D]; the other arguments are those of `Reader`.
-
-    With `for_search`, there is no dropout, and products are precomputed if that takes fewer multiply-adds per query.
-    """
-    if for_search and precomputing_pays(values.shape[1], values.shape[2], input_kernel, output_kernel):
-        return PrecomputedReader(values, input_kernel, output_kernel)
-    return Reader(values, input_kernel, output_kernel, rate=rate)
 
 
 def precomputing_pays(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from memattn.attention.initializers import initializer_of
-from memattn.models.attentive_decoder import AttentiveDecoder, Stepper, StepResult, make_reader
+from memattn.models.attentive_decoder import AttentiveDecoder, Stepper, StepResult
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.lstm import run_lstm
 
@@ -91,16 +91,14 @@ class Decoder(AttentiveDecoder):
 
     def stepper(self, memory, *, for_search=False):
         first, *upper = [layer.cell for layer in self.stack]
-        kernel, values = self._cast(first.kernel), memory["values"]
-        input_kernel = kernel[kernel.shape[0] - values.shape[2] :] if self.input_feeding else None
+        kernel = self._cast(first.kernel)
+        input_kernel = kernel[kernel.shape[0] - memory["values"].shape[2] :] if self.input_feeding else None
         attention_layer, output_kernel = None, None
         if self.mix:
             weights, bias = map(self._cast, self.mixing_layer.weights)  # the weights are W of [h; c]
             attention_layer, output_kernel = (weights[: self.units], bias), weights[self.units :]
         return StackStepper(
-            attention=self.attention.for_search() if for_search else self.attention,
-            memory=memory,
-            reader=make_reader(values, input_kernel, output_kernel, self.dropout, for_search=for_search),
+            **self._reading(memory, input_kernel, output_kernel, for_search),
             cells=[self._first_cell(first), *map(self._upper_cell, upper)],
             attention_layer=attention_layer,
             dropout=self.dropout,

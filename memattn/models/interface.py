@@ -8,7 +8,7 @@ says. A `seed` [2] turns dropout and other noise of training on; None turns it o
 """
 
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeGuard
 
 import tensorflow as tf
 
@@ -31,7 +31,6 @@ class MemoryLength(NamedTuple):
     max_steps: tf.Tensor | None = None
 
 
-@runtime_checkable
 class DecodingModel(Protocol):
     """A model that encodes a batch of sources once, then decodes it step by step."""
 
@@ -101,7 +100,6 @@ class DecodingModel(Protocol):
         """Returns logits [B, T, V] of target ids [B, T] under teacher forcing, for a padded batch of sources."""
 
 
-@runtime_checkable
 class AligningModel(DecodingModel, Protocol):
     """A model that weighs source positions, as those with attention do."""
 
@@ -115,7 +113,6 @@ class AligningModel(DecodingModel, Protocol):
         """Returns the alignments of each memory slot [B, K, T, S]; K = 0 for a model without slots."""
 
 
-@runtime_checkable
 class Model(DecodingModel, Protocol):
     """A Keras model that can be trained."""
 

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from memattn.attention.initializers import initializer_of
-from memattn.models.attentive_decoder import AttentiveDecoder, Stepper, StepResult, make_reader
+from memattn.models.attentive_decoder import AttentiveDecoder, Stepper, StepResult
 from memattn.models.decoder import divided_kernel, gru_parts
 from memattn.models.dropout import dropout
 
@@ -46,15 +46,11 @@ class RNNsearchDecoder(AttentiveDecoder):
         return tf.tensordot(dropout(inputs, self.dropout, seed), kernel, 1) + bias
 
     def stepper(self, memory, *, for_search=False):
-        values, recurrent_kernels = memory["values"], divided_kernel(self._cast(self.recurrent_kernel))
         kernel, read_out = self._cast(self.kernel), self._cast(self.read_out_kernel)
-        first = kernel.shape[0] - values.shape[2]
-        output_kernel = read_out[first : -self.units]
+        first = kernel.shape[0] - memory["values"].shape[2]
         return RNNsearchStepper(
-            attention=self.attention.for_search() if for_search else self.attention,
-            memory=memory,
-            reader=make_reader(values, kernel[first:], output_kernel, self.dropout, for_search=for_search),
-            recurrent_kernels=recurrent_kernels,
+            **self._reading(memory, kernel[first:], read_out[first : -self.units], for_search),
+            recurrent_kernels=divided_kernel(self._cast(self.recurrent_kernel)),
             read_out_kernel=read_out[-self.units :],
         )
 

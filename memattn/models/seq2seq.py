@@ -249,40 +249,30 @@ class Seq2Seq(tf.keras.Model):
         self.target_embedding = (
             self._embedding("target_embedding", uniform) if config.tie_embeddings == "none" else self.source_embedding
         )
+        common: dict[str, Any] = {"initializer": uniform, "dtype": self.dtype_policy}
         self.encoder = ENCODERS[config.encoder](
             layers=config.layers_of_encoder,
             units=config.units_of_encoder,
             cell=config.encoder,
             dropout=config.dropout,
-            initializer=uniform,
-            dtype=self.dtype_policy,
             name="encoder",
+            **common,
             **({"reduce": config.encoder_reduce} if config.encoder in CELLS else {}),
         )
-        decoder = DECODERS[config.decoder]
+        decoder, units = DECODERS[config.decoder], config.units
         self.bridge = Bridge(
             config.kind_of_bridge,
             layers=config.layers,
-            units=config.units,
+            units=units,
             parts=decoder.state_parts,
             encoder_units=config.units_of_encoder,
-            initializer=uniform,
-            dtype=self.dtype_policy,
             name="bridge",
+            **common,
         )
-        stack_options: dict[str, Any] = {
-            "layers": config.layers,
-            "input_feeding": config.input_feeding,
-            "mix": config.mix,
-        }
+        is_stack = config.decoder != "rnnsearch"
+        stack = {"layers": config.layers, "input_feeding": config.input_feeding, "mix": config.mix} if is_stack else {}
         self.decoder = decoder(
-            attention=self.attention,
-            units=config.units,
-            dropout=config.dropout,
-            initializer=uniform,
-            dtype=self.dtype_policy,
-            name="decoder",
-            **({} if config.decoder == "rnnsearch" else stack_options),
+            attention=self.attention, units=units, dropout=config.dropout, name="decoder", **common, **stack
         )
         self.tied_output = config.tie_embeddings == "all"
         if self.tied_output:

@@ -8,13 +8,13 @@ import platform
 import subprocess
 from typing import Any
 
-import tensorflow as tf
-
 from memattn import __version__, processes
 
 
 def conditions() -> dict[str, Any]:
     """Returns the command, versions, commit, hardware and threads of this process, by the names in result.json."""
+    import tensorflow as tf  # only here: benchmarks import this module before it
+
     devices = tf.config.get_visible_devices("GPU")
     names = [tf.config.experimental.get_device_details(device).get("device_name", device.name) for device in devices]
     return {

@@ -1,43 +1,39 @@
-"""A run folder, all that one training leaves. No other module knows the names of the files in it."""
+"""A run folder, all that one training leaves. No other module knows the names of the files in it.
+
+Commands import this module before TensorFlow, to check that a folder holds a run.
+"""
 
 import contextlib
 import dataclasses
 import functools
 import json
 import os
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memattn import config as configs
 from memattn import processes, reading
-from memattn.config import Config
 from memattn.data import corpus
 from memattn.data import tokenizer as tokenizers
 from memattn.data.features import METADATA as SOURCE_METADATA
 from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
-from memattn.errors import ConfigError, RunError, reason
+from memattn.errors import ConfigError
 from memattn.files import write
-from memattn.models.interface import Model
-from memattn.models.neural_gpu.model import KINDS as ACTIVE_MEMORY
-from memattn.models.seq2seq import Seq2Seq
-from memattn.runs import checkpoints
-from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.result import Result
+
+if TYPE_CHECKING:
+    from memattn.config import Config
 
 CONFIG, VOCABULARY, METADATA, VALIDATIONS = "config.yaml", corpus.VOCABULARY, "corpus.json", "validation.csv"
 CHECKPOINTS, BEST, EVENTS, LOCK = "checkpoints", "best", "events", "lock"
-LENGTH_REGRESSION = "memory_line"  # key of METADATA: what `TrainingBatches.length_regression` returns
 # Files of an evaluation. Text that people read has files of its own if it differs from tokenized text.
 RESULT, MODEL_CARD, N_BEST, ALIGNMENTS = "result.json", "model_card.md", "n_best.tsv", "alignments"
 HYPOTHESES, REFERENCES = "hypotheses.txt", "references.txt"
 DETOKENIZED = ("hypotheses.detokenized.txt", "references.detokenized.txt")
 RESULTS = (RESULT, MODEL_CARD, HYPOTHESES, REFERENCES, *DETOKENIZED, N_BEST, ALIGNMENTS)
-
-KINDS = {"seq2seq": Seq2Seq, **ACTIVE_MEMORY}  # models, by the names in model.kind
 
 
 class Run:
@@ -70,18 +66,16 @@ class Run:
         return os.path.exists(self._path(CONFIG))
 
     @functools.cached_property
-    def config(self) -> Config:
+    def config(self) -> "Config":
         """Config of the training. Raises ConfigError."""
-        if not self.exists:
-            problem = f"not a run folder: it holds no {CONFIG}" if os.path.isdir(self.folder) else "no such folder"
-            raise ConfigError(f"{self.folder}: {problem}; memattn-train makes run folders")
+        check_exist([self.folder])
         try:
             return configs.load(self._path(CONFIG), [])
         except ConfigError as error:
             advice = f"if a version up to 0.3 made the run, use python scripts/convert_old_runs.py {self.folder}"
             raise ConfigError(f"{error}; {advice}") from error
 
-    def config_with(self, overrides: Sequence[str]) -> Config:
+    def config_with(self, overrides: Sequence[str]) -> "Config":
         """Returns the config with overrides of `decoding.*` and `data.folder`. Raises ConfigError."""
         config = self.config
         for override in overrides:
@@ -119,30 +113,6 @@ class Run:
         """Rows of validation.csv so far."""
         return reading.csv_file(self.validations_path) if os.path.exists(self.validations_path) else []
 
-    def model(self, average: int | None = None, precision: str | None = None) -> tuple[Model, list[str]]:
-        """Returns the trained model, and the paths of the checkpoints that its weights are from.
-
-        Args:
-          average: number of the last checkpoints whose weights are averaged; None takes the best weights.
-          precision: type that the model computes in; by default that of `decoding` or else of `training`.
-
-        Raises DataError, RunError, OSError, and ConfigError for options that do not fit the installed libraries.
-        """
-        model = build_model(
-            self.config, len(self.vocabulary), self.metadata, precision or self.config.decoding.precision
-        )
-        if average:
-            return model, checkpoints.restore_average(model, self.checkpoints, average)
-        try:
-            path = checkpoints.restore(Checkpoint(model), self.best)
-        except RunError as error:
-            raise RunError(str(error), f"--average 1 tries the last checkpoint in {CHECKPOINTS}/") from error
-        if path is None:
-            every = self.config.training.validate_every
-            problem = f"no best checkpoint yet; training writes one every {every:,} steps, as it validates"
-            raise RunError(f"{self.folder}: {problem}")
-        return model, [path]
-
     def results_folder(self, test_set: str) -> str:
         """Returns the folder of the evaluation on a split, or on the file with the path `test_set`."""
         return os.path.join(self.folder, "eval", os.path.basename(test_set))
@@ -167,7 +137,7 @@ class Run:
     def create(
         cls,
         folder: str,
-        config: Config,
+        config: "Config",
         vocabulary: Vocabulary,
         tokenizer: Tokenizer,
         metadata: dict[str, Any],
@@ -207,7 +177,7 @@ class Run:
             write(run._path(CONFIG), configs.dump(config))  # last: it makes the folder a run folder
         return run
 
-    def _check_config(self, config: Config, may_grow: bool) -> None:
+    def _check_config(self, config: "Config", may_grow: bool) -> None:
         """Raises ConfigError unless a config is that of the run, or differs only in a raised `training.max_steps`."""
         stored = self.config
         if may_grow and config.training.max_steps > stored.training.max_steps:
@@ -219,7 +189,7 @@ class Run:
                 problem += "; training.max_steps may grow, unless the learning rate depends on it"
             raise ConfigError(f"{self.folder}: {problem}; use another --run_dir")
 
-    def _check_contents(self, config: Config, contents: dict[str, str], metadata: dict[str, Any]) -> None:
+    def _check_contents(self, config: "Config", contents: dict[str, str], metadata: dict[str, Any]) -> None:
         """Raises ConfigError if the training data has changed. Raises OSError, DataError."""
         for name, content in contents.items():
             path = self._path(name)
@@ -229,7 +199,7 @@ class Run:
                 problem = f"does not fit the data in {config.data.path}, which has changed since this run began"
                 raise ConfigError(f"{path}: {problem}; use another --run_dir")
 
-    def raise_max_steps(self, config: Config) -> None:
+    def raise_max_steps(self, config: "Config") -> None:
         """Writes the config of a run whose `training.max_steps` was raised. Raises ConfigError, OSError."""
         if self.config.training.max_steps < config.training.max_steps:
             write(self._path(CONFIG), configs.dump(config))
@@ -240,31 +210,12 @@ class Run:
         return processes.locked(self._path(LOCK), self.folder, "is training in it; wait, or use another --run_dir")
 
 
-def build_model(
-    config: Config, vocabulary_size: int, metadata: Mapping[str, Any], precision: str | None = None
-) -> Model:
-    """Returns the model of a config with initial weights.
-
-    Args:
-      config: the config.
-      vocabulary_size: see `Seq2Seq`.
-      metadata: properties of the training data: `max_source_length` (see `Seq2Seq`), `source_features` where sources
-        are vectors, and for active memory `memory_line`, if it is known.
-      precision: type that the model computes in; by default that of training.
-
-    Raises ConfigError.
-    """
-    arguments = {"vocabulary_size": vocabulary_size, "max_source_length": metadata["max_source_length"]}
-    if "source_features" in metadata:
-        arguments["source_features"] = metadata["source_features"]
-    if config.model.has_memory_length and metadata.get(LENGTH_REGRESSION):
-        arguments["memory_intercept"], arguments["memory_slope"] = metadata[LENGTH_REGRESSION]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # Keras 3 warns, then raises
-            return KINDS[config.model.kind](config.model, **arguments, dtype=precision or config.training.precision)
-    except ValueError as error:
-        raise ConfigError(f"model: {reason(error)}") from error
+def check_exist(folders: Iterable[str]) -> None:
+    """Raises ConfigError if a folder holds no run."""
+    for folder in folders:
+        if not Run(folder).exists:
+            problem = f"not a run folder: it holds no {CONFIG}" if os.path.isdir(folder) else "no such folder"
+            raise ConfigError(f"{folder}: {problem}; memattn-train makes run folders")
 
 
 def run_of(checkpoint: str) -> str:

@@ -9,11 +9,14 @@ from memattn.data import lexicon
 from memattn.data.lexicon import Lexicon
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
-from memattn.errors import ConfigError
+from memattn.errors import ConfigError, RunError
 from memattn.models.ensemble import Ensemble
 from memattn.models.interface import DecodingModel, Model
 from memattn.models.seq2seq import Seq2Seq
-from memattn.runs.run import Run
+from memattn.runs import checkpoints
+from memattn.runs.build import build_model
+from memattn.runs.checkpoints import Checkpoint
+from memattn.runs.run import CHECKPOINTS, Run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,14 +74,38 @@ def load(run_dirs: Sequence[str], overrides: Sequence[str] = (), average: int | 
     run_configs = [run.config_with(overrides) for run in runs]
     models, paths = [], []
     for run, config in zip(runs, run_configs, strict=True):
-        model, checkpoints = run.model(average, config.decoding.precision)
+        model, read = load_model(run, average, config.decoding.precision)
         models.append(model)
-        paths += checkpoints
+        paths += read
         if run is not runs[0]:
             _check_member(run, model, runs[0], models[0])
     decoding = run_configs[0].decoding
     words = lexicon.read(decoding.lexicon, runs[0].vocabulary, decoding.lexicon_size) if decoding.lexicon else None
     return Trained(runs, models, paths, run_configs[0], words)
+
+
+def load_model(run: Run, average: int | None = None, precision: str | None = None) -> tuple[Model, list[str]]:
+    """Returns the trained model of a run, and the paths of the checkpoints that its weights are from.
+
+    Args:
+      run: the run folder.
+      average: number of the last checkpoints whose weights are averaged; None takes the best weights.
+      precision: type that the model computes in; by default that of `decoding` or else of `training`.
+
+    Raises DataError, RunError, OSError, and ConfigError for options that do not fit the installed libraries.
+    """
+    config = run.config
+    model = build_model(config, len(run.vocabulary), run.metadata, precision or config.decoding.precision)
+    if average:
+        return model, checkpoints.restore_average(model, run.checkpoints, average)
+    try:
+        path = checkpoints.restore(Checkpoint(model), run.best)
+    except RunError as error:
+        raise RunError(str(error), f"--average 1 tries the last checkpoint in {CHECKPOINTS}/") from error
+    if path is None:
+        problem = f"training writes one every {config.training.validate_every:,} steps, as it validates"
+        raise RunError(f"{run.folder}: no best checkpoint yet; {problem}")
+    return model, [path]
 
 
 def _check_member(run: Run, model: Model, first: Run, first_model: Model) -> None:

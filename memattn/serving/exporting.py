@@ -33,7 +33,8 @@ def new_folder(
     trained.check_reads_text("memattn-export")
     folder = os.path.normpath(folder)
     checkpoints.check_path(folder)
-    for problem in itertools.chain(_problems(trained, folder), problems):
+    files.check_new(folder)
+    for problem in itertools.chain(_problems(trained), problems):
         raise ConfigError(problem)
     files.make_folder(os.path.dirname(folder))
     with files.making_folder(folder) as unfinished:
@@ -41,16 +42,14 @@ def new_folder(
         yield unfinished
 
 
-def _problems(trained: Trained, folder: str) -> Iterator[str]:
-    """Yields why a model cannot be exported to a folder in any format."""
+def _problems(trained: Trained) -> Iterator[str]:
+    """Yields why a model cannot be exported in any format."""
     decoding = trained.config.decoding
     for key, option in {"lexicon": "vocabulary selection", "sample": "sampling"}.items():
         if getattr(decoding, key):
             yield f"decoding.{key}: {option} is not exported; --set decoding.{key}=null"
     if trained.config.model.has_memory_length and not decoding.memory_ratio:
         yield "decoding.memory_ratio: an exported model needs one; --set decoding.memory_ratio=1.2, say"
-    if os.path.exists(folder):
-        yield f"{folder}: exists; use another --output"
 
 
 def _write_extra(trained: Trained, max_source_length: int, folder: str) -> None:

@@ -19,8 +19,9 @@ from memattn.data.vocabulary import Vocabulary
 from memattn.errors import RunError
 from memattn.models.interface import Model
 from memattn.runs import checkpoints
+from memattn.runs.build import LENGTH_REGRESSION, build_model
 from memattn.runs.checkpoints import Checkpoint
-from memattn.runs.run import LENGTH_REGRESSION, Run, build_model
+from memattn.runs.run import Run
 from memattn.training import pretrained
 from memattn.training.distribution import Workers
 from memattn.training.optimizers import depends_on_max_steps

@@ -11,6 +11,7 @@ from memattn.models.interface import Model
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import checkpoints
 from memattn.runs.run import Run
+from memattn.runs.trained import load_model
 
 _ENCODER_PATHS = ("encoder/", "source_embedding/")  # prefixes of the paths of an encoder's weights
 
@@ -83,7 +84,7 @@ def _model(
     folder = getattr(config.training, key)
     try:
         run = Run(folder)
-        model, _ = run.model()
+        model, _ = load_model(run)
     except (ConfigError, RunError) as error:
         problem = error.problem if isinstance(error, RunError) else error
         raise type(error)(f"training.{key}: {problem}") from error

@@ -9,7 +9,7 @@ from unittest import mock
 from absl import flags
 
 from memattn import cli, eval, export, onnx, prepare, report, sweep, train, translate
-from pages.filling import filled
+from pages import filled
 
 BEGIN, END = "<!-- commands -->\n", "<!-- end of commands -->\n"
 _COMMANDS = {

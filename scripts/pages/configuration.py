@@ -16,7 +16,7 @@ from memattn.config.sections import Config
 from memattn.errors import ConfigError
 from memattn.options import OneOf, Range, hints, members, plain
 from memattn.plain_values import as_yaml
-from pages.filling import filled
+from pages import filled
 
 BEGIN, END = "<!-- keys -->\n", "<!-- end of keys -->\n"
 _TYPES = {

@@ -19,7 +19,7 @@ from memattn.data.tasks import TASKS
 from memattn.data.vocabulary import SPECIAL_TOKENS
 from memattn.errors import RunError
 from memattn.evaluation import formatting
-from memattn.runs.run import build_model
+from memattn.runs.build import build_model
 from memattn.training.distribution import STRATEGIES
 from memattn.training.step import TrainingStep
 from studies.runner import runs_of
@@ -39,7 +39,7 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
                 {
                     "config": path,
                     "run": name,
-                    "parameters": f"{_sizes(config).parameters:,}",
+                    "parameters": f"{_weights(config)[0]:,}",
                     "steps": f"{config.training.max_steps:,}",
                     "time": formatting.clock(seconds),
                 }
@@ -71,9 +71,7 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
         with devices.scope():
             model = build_model(config, text.vocabulary, _metadata(text.longest, text.source_features))
             step = TrainingStep(model, config.training, devices)
-        random = np.random.default_rng(0)
-        training = config.training
-        seconds = []
+        random, training, seconds = np.random.default_rng(0), config.training, []
         sentences = training.batch_size
         if training.batch_type == "tokens":
             sentences = max(1, sentences // max(text.longest, text.longest_target))
@@ -134,9 +132,9 @@ _UNPREPARED = {
 
 def _random_pairs(random: np.random.Generator, text: _Text, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns sources and targets of a batch of `rows` pairs, all of the greatest length."""
-    sides = (text.longest, text.longest_target)
     source, target = (
-        random.integers(len(SPECIAL_TOKENS), text.vocabulary, (rows, length), dtype=np.int32) for length in sides
+        random.integers(len(SPECIAL_TOKENS), text.vocabulary, (rows, length), dtype=np.int32)
+        for length in (text.longest, text.longest_target)
     )
     if text.source_features:
         source = random.normal(size=(rows, text.longest, text.source_features)).astype(np.float32)
@@ -149,46 +147,36 @@ def _text(data: DataConfig) -> _Text:
     if (task := data.generated) is not None:
         random = np.random.RandomState(task.seed)  # noqa: NPY002
         pairs = TASKS[task.name].pairs(task, random, np.arange(task.max_length + 1))  # each length once
-        lengths = [1 + np.array(list(map(len, side))) for side in zip(*pairs, strict=True)]
-        source, target = (float(side.mean()) for side in lengths)
+        source, target = (1 + np.array(list(map(len, part))) for part in zip(*pairs, strict=True))
         vocabulary_size = len(SPECIAL_TOKENS) + len(TASKS[task.name].tokens(task))
-        return _Text(vocabulary_size, source, target, *(int(side.max()) for side in lengths))
+        return _Text(vocabulary_size, source.mean(), target.mean(), int(source.max()), int(target.max()))
     if not os.path.isdir(data.path):
         text = _UNPREPARED[data.source]
         longest = data.max_source_length or text.longest
         longest_target = data.max_target_length or (text.longest_target if text.source_features else longest)
         return text._replace(longest=longest, longest_target=longest_target)
     vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
-    sides = corpus.read_corpus(data.path, "train", vocabulary, data.source)
-    lengths = [side.lengths() for side in (sides.source, sides.target)]
-    longest, longest_target = (
-        int(min(side.max(), limit or np.inf))
-        for side, limit in zip(lengths, (data.max_source_length, data.max_target_length), strict=True)
-    )
-    source, target = (float(side.mean()) for side in lengths)
-    features = sides.source.metadata().get("source_features")
-    return _Text(len(vocabulary), source, target, longest, longest_target, features)
+    prepared = corpus.read_corpus(data.path, "train", vocabulary, data.source)
+    source, target = prepared.source.lengths(), prepared.target.lengths()
+    longest = int(min(source.max(), data.max_source_length or np.inf))
+    longest_target = int(min(target.max(), data.max_target_length or np.inf))
+    features = prepared.source.metadata().get("source_features")
+    return _Text(len(vocabulary), source.mean(), target.mean(), longest, longest_target, features)
 
 
-class _Sizes(NamedTuple):
-    """Numbers of a model's weights: of all, and of those in products, which are all but the embeddings."""
-
-    parameters: int
-    multiplied: int
-
-
-def _sizes(config: Config) -> _Sizes:
+def _weights(config: Config) -> tuple[int, int]:
+    """Returns numbers of a model's weights: of all, and of those in products, which are all but the embeddings."""
     text = _text(config.data)
-    return _sizes_of_model(json.dumps(configs.to_dict(config)["model"]), text.vocabulary, text.source_features)
+    return _weights_of_model(json.dumps(configs.to_dict(config)["model"]), text.vocabulary, text.source_features)
 
 
 @functools.cache
-def _sizes_of_model(model: str, vocabulary: int, source_features: int | None) -> _Sizes:
-    """Returns the sizes of a model, whose section of a config is given as JSON."""
+def _weights_of_model(model: str, vocabulary: int, source_features: int | None) -> tuple[int, int]:
+    """Returns `_weights` of a model, whose section of a config is given as JSON."""
     config = configs.from_dict({"data": {"copy": {}}, "model": json.loads(model)})
     built = build_model(config, vocabulary, _metadata(100, source_features))
     embeddings = [math.prod(weight.shape) for weight in built.weights if weight.shape[:1] == (vocabulary,)]
-    return _Sizes(built.count_params(), built.count_params() - sum(embeddings))
+    return built.count_params(), built.count_params() - sum(embeddings)
 
 
 def _metadata(longest: int, source_features: int | None) -> dict[str, int]:
@@ -210,4 +198,4 @@ def _multiply_adds(config: Config) -> float:
     uses = (text.source_length + text.target_length) / 2
     if isinstance(model, NeuralGPUConfig):
         uses = longer**2 * model.width
-    return 3 * config.training.accumulate * sentences * uses * _sizes(config).multiplied
+    return 3 * config.training.accumulate * sentences * uses * _weights(config)[1]

@@ -29,12 +29,12 @@ def bleu_by_length(runs: list[SweepRun]) -> dict[tuple[str, int], float]:
     outputs = [Run(run.folder).translations(run.result.split) for run in runs]
     quarters = {}
     for start, end in length_ranges(lengths, 4):
-        places = np.flatnonzero((start <= lengths) & (lengths <= end))
+        indices = np.flatnonzero((start <= lengths) & (lengths <= end))
         bleu = [
-            metrics.bleu(Comparison([hypotheses[i] for i in places], [references[i] for i in places])).value
+            metrics.bleu(Comparison([hypotheses[i] for i in indices], [references[i] for i in indices])).value
             for hypotheses, references in outputs
         ]
-        quarters[f"{start}-{end}", len(places)] = statistics.mean(bleu)
+        quarters[f"{start}-{end}", len(indices)] = statistics.mean(bleu)
     return quarters
 
 
@@ -43,9 +43,8 @@ def task_of_length(trained: Trained, length: int, number: int) -> TestSet:
     task = dataclasses.replace(cast(TaskConfig, trained.config.data.task), max_length=length, uneven=False)
     random = np.random.RandomState(length)  # noqa: NPY002
     pairs = TASKS[task.name].pairs(task, random, np.full(number, length))
-    sources, targets = zip(*pairs, strict=True)
-    references = [" ".join(target) for target in targets]
+    references = [" ".join(target) for _, target in pairs]
     source, target = (
-        Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in side]) for side in (sources, targets)
+        Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in part]) for part in zip(*pairs, strict=True)
     )
     return TestSet(f"L = {length}", source, target, references, references)

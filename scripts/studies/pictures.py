@@ -4,17 +4,17 @@ import re
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from benchmarks.tables import draw, ends, measured_rows, system_lines
-from matplotlib.axes import Axes
 
 from memattn import reading
 from memattn.attention.memory import position_encodings
 from memattn.evaluation import styles
-from memattn.evaluation.plots import Line
+from memattn.evaluation.plots import Line, Point
 from memattn.sweeps import tables
 from studies import kaiser2016, names, plots, speech, stored
 from studies.britz2017 import printed
@@ -39,17 +39,14 @@ def trade_off(path: str) -> None:
         left.set(xlim=(0, 2000), ylim=(0, None), xlabel=_SOURCE_LENGTH)
         left.set_ylabel(f"{_TOKEN_TIME} of a hypothesis")
         left.set_title("Time to decode a token", fontsize=11)
-        bleu: dict[str, dict] = {}
-        for row in _rows("windowed_memory/cpu/table.csv"):
-            if row["model"] in _COMPARED:
-                bleu.setdefault(row["model"], {})[int(row["L"])] = (float(row["BLEU"]),) * 3
+        bleu = _points(_rows("windowed_memory/cpu/table.csv"), "model", "L", "BLEU")
         lines = [Line(name, attention, bleu[name]) for name, attention in _COMPARED.items()]
         longest = max(printed.TABLE_1_BLEU)
         draw_lines(right, [line for line in lines if longest in line.points])
-        right.set(xscale="log", xlim=(18, longest), ylim=(28, 102), xlabel="L, length of the longest source in symbols")
-        right.set_xticks(list(printed.TABLE_1_BLEU), map(str, printed.TABLE_1_BLEU))
-        right.minorticks_off()
-        right.set_ylabel("BLEU")
+        plots.log_axis(right, list(printed.TABLE_1_BLEU))
+        right.set(
+            xlim=(18, longest), ylim=(28, 102), xlabel="L, length of the longest source in symbols", ylabel="BLEU"
+        )
         right.set_title("Copying (squares: the paper)", fontsize=11)
         plots.label_ends(left)
         plots.label_ends(right)
@@ -59,8 +56,8 @@ def trade_off(path: str) -> None:
             end = max(line.points)
             right.annotate(line.name, (end, line.points[end][0]), (5, -10), textcoords="offset points")
             (colour, _), *_ = line_styles([line.attention])
-            place = printed.TABLE_1_MODELS.index(names.model(line.attention))
-            paper = [scores[place] for scores in printed.TABLE_1_BLEU.values()]
+            column = printed.TABLE_1_MODELS.index(names.model(line.attention))
+            paper = [scores[column] for scores in printed.TABLE_1_BLEU.values()]
             right.scatter(
                 list(printed.TABLE_1_BLEU), paper, marker="s", s=45, color="none", edgecolors=colour, clip_on=False
             )
@@ -69,12 +66,14 @@ def trade_off(path: str) -> None:
 def errors_by_position(path: str) -> None:
     """Draws wrong tokens by position in the target, for targets of up to 50 symbols."""
     with picture(path, "", (8, 4.5)) as axes:
-        lines = []
-        for row in (row for row in _rows("errors_by_position/cpu/table.csv") if row["L"] == "50"):
-            attention = names.attention(row["model"])
-            points = {fifth: (float(row[f"fifth {fifth}"]),) * 3 for fifth in range(1, 6)}
-            lines.append(Line(styles.words(attention), attention, points))
-        draw_lines(axes, lines)
+        rows = [row for row in _rows("errors_by_position/cpu/table.csv") if row["L"] == "50"]
+        draw_lines(
+            axes,
+            [
+                _line(row["model"], {fifth: (float(row[f"fifth {fifth}"]),) * 3 for fifth in range(1, 6)})
+                for row in rows
+            ],
+        )
         axes.set_xticks(range(1, 6), ["1-10", "11-20", "21-30", "31-40", "41-50"])
         axes.set(xlim=(0.8, 5), ylim=(0, None), xlabel="positions in the target", ylabel="wrong tokens, %")
         plots.label_ends(axes)
@@ -83,19 +82,13 @@ def errors_by_position(path: str) -> None:
 def long_sources(path: str) -> None:
     """Draws quality and decode time of sources longer than in training."""
     with picture(path, "", (9.5, 7), 2, 1) as (upper, lower):
-        exact: dict[str, dict] = {}
-        seconds: dict[str, dict] = {}
-        for row in _rows("long_sources/small/table.csv"):
-            length, score = int(row["L"]), float(row["exact match %"])
-            exact.setdefault(row["model"], {})[length] = (score,) * 3
-            seconds.setdefault(row["model"], {})[length] = float(row["decode s"]), *ends(row["decode s min-max"])
+        rows = _rows("long_sources/small/table.csv")
+        exact = _points(rows, "model", "L", "exact match %")
+        seconds = _points(rows, "model", "L", "decode s", "decode s min-max")
         for axes, points_by_model in ((upper, exact), (lower, seconds)):
-            models = {name: names.attention(name) for name in points_by_model}
-            draw_lines(axes, [Line(styles.words(models[name]), models[name], points_by_model[name]) for name in models])
-            axes.set(xscale="log", xlabel="S, length of the source in symbols")
-            lengths = list(points_by_model["none"])
-            axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
-            axes.minorticks_off()
+            draw_lines(axes, list(starmap(_line, points_by_model.items())))
+            axes.set_xlabel("S, length of the source in symbols")
+            plots.log_axis(axes, list(points_by_model["none"]))
         upper.set(ylim=(0, 102), ylabel="sources without an error, %")
         lower.set(ylim=(0, None), ylabel="seconds to decode 50 sources")
         plots.label_ends(upper)
@@ -104,24 +97,17 @@ def long_sources(path: str) -> None:
 
 def nested_slots(path: str) -> None:
     """Draws BLEU against slots for each task: of one nested model cut to K slots, and of models trained with K."""
-    by_task: dict[str, list[dict[str, str]]] = {}
-    for row in _rows("nested_slots/small/table.csv"):
-        by_task.setdefault(row["task"], []).append(row)
+    columns: dict[str, tuple[str, dict[str, Any]]] = {
+        "trained with K": ("memory, trained with K slots", MEMORY),
+        "nested, cut to K": ("nested memory, cut to K slots", {"name": NESTED_MEMORY}),
+        "attention": ("Bahdanau", {"name": "bahdanau"}),
+    }
+    rows = _rows("nested_slots/small/table.csv")
+    bleu = {column: _points(rows, "task", "K", column) for column in columns}
     with picture(path, "", (10, 5.5), 2, 3, sharex=True, sharey=True) as all_axes:
-        for axes, (task, rows) in zip(all_axes.flat, by_task.items(), strict=True):
-            columns: dict[str, tuple[str, dict[str, Any]]] = {
-                "trained with K": ("memory, trained with K slots", MEMORY),
-                "nested, cut to K": ("nested memory, cut to K slots", {"name": NESTED_MEMORY}),
-                "attention": ("Bahdanau", {"name": "bahdanau"}),
-            }
-            draw_lines(
-                axes,
-                [
-                    Line(name, attention, {int(row["K"]): (float(row[column]),) * 3 for row in rows})
-                    for column, (name, attention) in columns.items()
-                ],
-            )
-            _log_slots(axes, [int(row["K"]) for row in rows])
+        for axes, task in zip(all_axes.flat, bleu["attention"], strict=True):
+            draw_lines(axes, [Line(*model, bleu[column][task]) for column, model in columns.items()])
+            plots.log_axis(axes, list(bleu["attention"][task]), base=2)
             axes.grid(False)
             axes.set(ylim=(0, 102))
             axes.set_title(_task(task), fontsize=10)
@@ -159,7 +145,7 @@ def adding_problem(path: str) -> None:
         for axes, task in zip(all_axes, tasks, strict=True):
             cells_of_task = [[cells[task, k, scoring] for scoring in scorings] for k in slots]
             epochs = np.array([[np.nan if "%" in cell else float(cell) for cell in row] for row in cells_of_task])
-            texts = [[_share_right(cell) if "%" in cell else cell for cell in row] for row in cells_of_task]
+            texts = [[_percentage_right(cell) if "%" in cell else cell for cell in row] for row in cells_of_task]
             labels = [scoring.replace("softmax_time", "softmax over time").replace("/", "/\n") for scoring in scorings]
             plots.heat_map(axes, epochs, texts, slots, labels, worst=10, best=1)
             axes.set_title(f"{task.capitalize()}: epochs until all results are right", fontsize=11)
@@ -167,10 +153,10 @@ def adding_problem(path: str) -> None:
         axes.set_xlabel(f"scorings, encoder/decoder (darker is better; {note})")
 
 
-def _share_right(cell: str) -> str:
-    """Returns the text for a share such as "97.4%", which a label in brackets may follow."""
-    share, *label = cell.split(maxsplit=1)
-    return f"{share} right{'*' if label else ''}"
+def _percentage_right(cell: str) -> str:
+    """Returns the text for a percentage such as "97.4%", which a label in brackets may follow."""
+    percentage, *label = cell.split(maxsplit=1)
+    return f"{percentage} right{'*' if label else ''}"
 
 
 def libraries(path: str) -> None:
@@ -179,14 +165,14 @@ def libraries(path: str) -> None:
     with picture(path, "", (10, 4), 1, 2, sharey=True) as all_axes:
         for axes, length in zip(all_axes, ("20", "50"), strict=True):
             lines = system_lines([row for row in rows if row["L"] == length], "seconds")
-            for place, line in enumerate(lines):
+            for index, line in enumerate(lines):
                 ((middle, least, greatest),) = line.points.values()
                 ((colour, _),) = line_styles([line.attention])
                 if not line.name.startswith("memattn"):
                     colour = mixed(colour, "white", 0.55)
-                ends = [[middle - least], [greatest - middle]]
-                axes.barh(place, middle, color=colour, xerr=ends, error_kw={"elinewidth": 1, "capsize": 2})
-                axes.text(greatest, place, f"  {middle:.2f}", va="center")
+                errors = [[middle - least], [greatest - middle]]
+                axes.barh(index, middle, color=colour, xerr=errors, error_kw={"elinewidth": 1, "capsize": 2})
+                axes.text(greatest, index, f"  {middle:.2f}", va="center")
             axes.set_yticks(range(len(lines)), [line.name for line in lines])
             axes.set(xlabel="seconds", title=f"sources of up to {length} tokens")
             axes.set_xlim(0, 1.15 * max(greatest for line in lines for _, _, greatest in line.points.values()))
@@ -207,13 +193,9 @@ def times(path: str, folder: str, table: str, title: str, x: str, y: str, *, of:
 
 def curves(path: str, table: str, title: str, memory: dict | None = None) -> None:
     """Draws learning curves from their table; all have the attention `memory`, if given."""
-    points: dict[str, dict] = {}
-    for row in _rows(table):
-        bleu = float(row["validation BLEU"]), *ends(row["min-max"])
-        points.setdefault(row["run"], {})[int(row["step"])] = bleu
-    models = {name: memory or names.attention(name) for name in points}
-    words = {name: name if memory else styles.words(models[name]) for name in points}
-    learning_curves(path, [Line(words[name], models[name], points[name]) for name in points], title)
+    bleu = _points(_rows(table), "run", "step", "validation BLEU", "min-max")
+    lines = [Line(name, memory, points) if memory else _line(name, points) for name, points in bleu.items()]
+    learning_curves(path, lines, title)
 
 
 def multi30k(path: str) -> None:
@@ -234,6 +216,11 @@ def copying(path: str) -> None:
     learning_curves(path, lines, "Copying, L = 100: windowed memory follows attention, the paper's memory is slower")
 
 
+def times_of_speech(path: str) -> None:
+    """Draws the time of a character against the length of the recording."""
+    speech.draw_times(path, _rows("speech_time/small/table.csv"), " (SCALED DOWN)")
+
+
 def active_translation(path: str) -> None:
     """Draws BLEU of active memory and of attention by the length of the source."""
     title = "Translation, scaled down: active memory hardly translates after two epochs"
@@ -245,9 +232,22 @@ def _rows(table: str, measurement: str = "") -> list[dict[str, str]]:
     return measured_rows(path, measurement) if measurement else reading.csv_file(path)
 
 
-def times_of_speech(path: str) -> None:
-    """Draws the time of a character against the length of the recording."""
-    speech.draw_times(path, _rows("speech_time/small/table.csv"), " (SCALED DOWN)")
+def _points(
+    rows: list[dict[str, str]], model: str, x: str, y: str, extent: str | None = None
+) -> dict[str, dict[int, Point]]:
+    """Returns the column `y` against the column `x`, by the column `model`; `extent` is the column of the ranges."""
+    points: dict[str, dict[int, Point]] = {}
+    for row in rows:
+        middle = float(row[y])
+        least, greatest = ends(row[extent]) if extent else (middle, middle)
+        points.setdefault(row[model], {})[int(row[x])] = middle, least, greatest
+    return points
+
+
+def _line(name: str, points: dict[int, Point]) -> Line:
+    """Returns the line of a model that has this name in tables."""
+    attention = names.attention(name)
+    return Line(styles.words(attention), attention, points)
 
 
 def _curve(folder: str, pattern: str, attention: dict) -> Line:
@@ -258,12 +258,6 @@ def _curve(folder: str, pattern: str, attention: dict) -> Line:
         if fnmatchcase(name, pattern)
     ]
     return Line(styles.words(attention), attention, tables.mean_and_range(curves))
-
-
-def _log_slots(axes: Axes, slots: list[int]) -> None:
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(slots, map(str, slots))
-    axes.minorticks_off()
 
 
 def _task(name: str) -> str:

@@ -68,6 +68,13 @@ def label_ends(axes: Axes) -> None:
         axes.text(1.08, height, str(line.get_label()), transform=axes.transAxes, va="center", parse_math=False)
 
 
+def log_axis(axes: Axes, ticks: list[int], base: float = 10) -> None:
+    """Makes the x axis logarithmic, with these ticks alone."""
+    axes.set_xscale("log", base=base)
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    axes.minorticks_off()
+
+
 def surface(path: str, encodings: np.ndarray) -> None:
     """Draws position encodings [S, K] over slots and positions, as the paper's Figure 2."""
     positions, slots = encodings.shape
@@ -83,21 +90,18 @@ def surface(path: str, encodings: np.ndarray) -> None:
     save(figure, path)
 
 
-def residuals(path: str, residual_shares: dict[str, np.ndarray], needed: dict[str, int | None], title: str) -> None:
-    """Draws `directions.residuals` of each task against the number of directions.
+def residuals(path: str, variances: dict[str, np.ndarray], needed: dict[str, int | None], title: str) -> None:
+    """Draws the residual variances of each task against the number of directions.
 
     A ring marks the fewest slots that the task needs, where known.
     """
     with picture(path, title, (7, 4.5)) as axes:
-        for (colour, dash), (task, shares) in zip(itertools.cycle(_TASK_STYLES), residual_shares.items()):
-            axes.plot(range(len(shares)), shares, dash, color=colour, label=task)
+        for (colour, dash), (task, fractions) in zip(itertools.cycle(_TASK_STYLES), variances.items()):
+            axes.plot(range(len(fractions)), fractions, dash, color=colour, label=task)
             if fewest := needed[task]:
-                axes.plot(fewest, shares[fewest], "o", color=colour, fillstyle="none", markersize=9)
-        ticks = [1, 2, 4, 8, 16, 32]
-        axes.set_xscale("log")
-        axes.set_xticks(ticks, map(str, ticks))
-        axes.minorticks_off()
-        top = max(shares[1] for shares in residual_shares.values())
+                axes.plot(fewest, fractions[fewest], "o", color=colour, fillstyle="none", markersize=9)
+        log_axis(axes, [1, 2, 4, 8, 16, 32])
+        top = max(fractions[1] for fractions in variances.values())
         axes.set(xlim=(1, 40), ylim=(0, 1.05 * top if top > 0 else None))
         axes.set_xlabel("number of directions (rings: the slots that the task needs)")
         axes.set_ylabel("residual variance of the contexts")
@@ -124,8 +128,8 @@ def bars(
     with picture(path, title, (8, 4)) as axes:
         width = 0.8 / len(heights)
         for i, ((name, colour), heights_of_model) in enumerate(heights.items()):
-            places = np.arange(len(groups)) + (i - (len(heights) - 1) / 2) * width
-            axes.bar(places, heights_of_model, width, color=colour, edgecolor="white", label=name)
+            positions = np.arange(len(groups)) + (i - (len(heights) - 1) / 2) * width
+            axes.bar(positions, heights_of_model, width, color=colour, edgecolor="white", label=name)
         axes.set_xticks(range(len(groups)), groups)
         axes.set(xlabel=x, ylabel=y)
         axes.grid(axis="y", alpha=0.3)

@@ -183,26 +183,20 @@ def available(scale: str) -> list[str]:
 
 def check(names: list[str], scale: str, runs_dir: str) -> None:
     """Raises ConfigError if a corpus is missing, or a run's `init_from` or `teacher` is not among the targets' runs."""
-    wanted = runs_of(names, scale)
-    trained = {
-        os.path.realpath(os.path.join(sweep_folder(runs_dir, path), name))
-        for path, runs in wanted.items()
-        for name in runs
+    wanted = [(TARGETS[name], path, runs) for name in names for path, runs in runs_of([name], scale).items()]
+    needed = {  # folder of a corpus -> a config that needs it
+        run.data.path + ending: path
+        for target, path, runs in wanted
+        for run in runs.values()
+        for ending in ("", *target.further_corpora)
+        if run.data.generated is None
     }
-    endings: dict[str, set[str]] = {path: {""} for path in wanted}
-    for target in (TARGETS[name] for name in names):
-        for path in (path for kind in target.kinds for path in configs_of(kind, scale)):
-            if path in endings:  # otherwise the target needs no run of it
-                endings[path].update(target.further_corpora)
-    needed: dict[str, str] = {}  # folder of a corpus -> the first config that needs it
-    for path, runs in wanted.items():
-        for run in (run for run in runs.values() if run.data.generated is None):
-            for ending in sorted(endings[path]):
-                needed.setdefault(run.data.path + ending, path)
     if missing := [folder for folder in needed if not os.path.isdir(folder)]:
         problems = (f"{folder}: not prepared yet; the head of {needed[folder]} has the command" for folder in missing)
         raise ConfigError("; ".join(problems))
-    for path, runs in wanted.items():
+    folders = (os.path.join(sweep_folder(runs_dir, path), name) for _, path, runs in wanted for name in runs)
+    trained = set(map(os.path.realpath, folders))
+    for _, path, runs in wanted:
         for config in runs.values():
             for key in ("teacher", "init_from"):
                 source = getattr(config.training, key)
@@ -315,18 +309,14 @@ def sweep_folder(runs_dir: str, path: str) -> str:
 
 def _conditions(output: Output, runs: Mapping[str, list[SweepRun]]) -> dict[str, Any]:
     """Returns the machine, versions and runs (by kind) that a table or figure was made with."""
-    return {
-        "scale": output.scale,
-        **provenance.conditions(),
-        "missing": output.missing,
-        "runs": {
-            kind: {f"{os.path.basename(os.path.dirname(run.folder))}/{run.name}": _facts(run) for run in runs_of_kind}
-            for kind, runs_of_kind in runs.items()
-        },
+    runs_by_kind = {
+        kind: {f"{os.path.basename(os.path.dirname(run.folder))}/{run.name}": _run_conditions(run) for run in same}
+        for kind, same in runs.items()
     }
+    return {"scale": output.scale, **provenance.conditions(), "missing": output.missing, "runs": runs_by_kind}
 
 
-def _facts(run: SweepRun) -> dict[str, Any]:
+def _run_conditions(run: SweepRun) -> dict[str, Any]:
     names = ("step", "commit", "device", "cores", "jit_compile", "repeats")
     return {
         "config": configs.to_dict(run.config),

@@ -1,4 +1,4 @@
-"""What the scripts share that train without configs: flags for several integers, and the files of a table."""
+"""Flags for several integers, and the files of a table, for scripts that train without configs."""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ def define_numbers(name: str, numbers: str, meaning: str) -> None:
     )
 
 
-def write_table(path: str, rows: list[dict], facts: Mapping) -> None:
-    """Writes rows as CSV, and facts as JSON; `path` lacks the ending."""
-    files.write(f"{path}.json", json.dumps(facts, indent=2) + "\n")
+def write_table(path: str, rows: list[dict], content: Mapping) -> None:
+    """Writes rows as CSV, and the content as JSON; `path` lacks the ending."""
+    files.write(f"{path}.json", json.dumps(content, indent=2) + "\n")
     files.write_csv(f"{path}.csv", rows)

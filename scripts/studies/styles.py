@@ -46,11 +46,11 @@ def line_styles(attentions: list[Mapping[str, Any]]) -> list[tuple[str, Dash]]:
     """Returns a colour and a dash for each line of a picture, from the model of each.
 
     Lines of one mechanism and K differ in lightness and dash. With more than _MOST_SHADES of them, the lines of the
-    picture have colours by their places.
+    picture have colours by their indices.
     """
     styles = [(_colour(attention), _dash(attention)) for attention in attentions]
     if max(map(styles.count, styles), default=0) > _MOST_SHADES:
-        return [style_by_index(place) for place in range(len(styles))]
+        return list(map(style_by_index, range(len(styles))))
     lines = []
     for i, (colour, dash) in enumerate(styles):
         earlier = styles[:i].count((colour, dash))
@@ -60,9 +60,9 @@ def line_styles(attentions: list[Mapping[str, Any]]) -> list[tuple[str, Dash]]:
     return lines
 
 
-def mixed(colour: str, added: str, share: float) -> str:
-    """Returns a mixture of two colours, of which `added` has the share `share`."""
-    red, green, blue = (1 - share) * np.array(colors.to_rgb(colour)) + share * np.array(colors.to_rgb(added))
+def mixed(colour: str, added: str, fraction: float) -> str:
+    """Returns a mixture of two colours with this fraction of `added`."""
+    red, green, blue = (1 - fraction) * np.array(colors.to_rgb(colour)) + fraction * np.array(colors.to_rgb(added))
     return colors.to_hex((red, green, blue))
 
 

@@ -13,7 +13,6 @@ from helpers.chosen import CHOSEN
 from helpers.marks import slow
 from helpers.mechanisms import (
     ADDONS_NAMES,
-    EVERY_CASE,
     EVERY_MODEL,
     EVERY_NAME,
     LAYER_NAMES,
@@ -108,10 +107,7 @@ def test_decoder_steps_are_the_same_with_and_without_precomputed_products(model,
     np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("slots", "pays"),
-    [(32, True), (200, True), (852, True), (854, False), (2000, False), (None, False)],
-)
+@pytest.mark.parametrize(("slots", "pays"), [(32, True), (852, True), (854, False), (None, False)])
 def test_precomputing_pays_where_it_takes_fewer_multiplications(slots, pays):
     """With U = 256 and D = 512, M * 5U (precomputed) equals M * D + D * 5U at M = 853.3."""
     kernels = tf.zeros([512, 1024]), tf.zeros([512, 256])
@@ -133,8 +129,8 @@ def test_padding_and_batch_change_no_logits(model):
 def test_padding_and_batch_change_no_hypothesis(model):
     together = search(model, SOURCES)
     assert_same(search(model, SOURCES[::-1])[::-1], together)
-    for place in (1, 3):
-        assert_same(search(model, [SOURCES[place]], width=5), [together[place]])
+    for row in (1, 3):
+        assert_same(search(model, [SOURCES[row]], width=5), [together[row]])
 
 
 @on_representative_models
@@ -151,7 +147,7 @@ def test_beam_scores_are_teacher_forced_scores(model):
         for log_probs, target, (tokens, score) in zip(
             tf.nn.log_softmax(logits).numpy(), targets, hypotheses, strict=True
         ):
-            total = sum(log_probs[place, token] for place, token in enumerate(target))
+            total = sum(log_probs[position, token] for position, token in enumerate(target))
             np.testing.assert_allclose(score, total / ((5 + len(tokens)) / 6) ** 0.7, rtol=1e-4)
 
 
@@ -219,9 +215,7 @@ def test_concurrent_searches_share_no_temporary_variable(name):
         operations = optimized(Searcher(model, config), padded(SOURCES).numpy())
         assert {"MatMul", "TopKV2"} <= operations
         assert not operations & {"AddN", "TemporaryVariable"}
-    assert (
-        tf.config.optimizer.get_experimental_options() == options
-    )  # a search leaves the options of the process unchanged
+    assert tf.config.optimizer.get_experimental_options() == options  # a search leaves those of the process unchanged
     assert "AddN" in optimized(tf.function(lambda x: x @ x + tf.exp(x) + tf.tanh(x)), tf.eye(9))
 
 
@@ -242,11 +236,8 @@ def optimized(function, *arguments):
 @on_representative_models
 def test_unknown_empty_and_very_long_sources_are_decoded(model):
     """The score of each hypothesis is the log-probability that the model gives for this source alone."""
-    unseen = [
-        [3] * 8 + [EOS],
-        [EOS],
-        list(range(4, V)) * 6 + [EOS],
-    ]  # unknown tokens, no tokens, far longer than any training source
+    # Unknown tokens, no tokens, far longer than any training source.
+    unseen = [[3] * 8 + [EOS], [EOS], list(range(4, V)) * 6 + [EOS]]
     offsets = np.cumsum([0, *map(len, unseen)])
     sentences = Sentences(np.concatenate(unseen).astype(np.int32), offsets)
     config, ids = DecodingConfig(beam_size=3, jit_compile=False, max_length=8), SimpleNamespace(decode=list)
@@ -265,22 +256,3 @@ def test_slot_alignments_sum_to_the_combined_alignment(model):
     if model.attention.num_slots:
         np.testing.assert_allclose(combined.numpy(), slots.numpy().sum(1), rtol=1e-5, atol=1e-6)
     assert np.abs(combined.numpy()[1, :, 2:]).max() == 0  # padding gets no weight
-
-
-@pytest.mark.parametrize(("name", "options"), EVERY_CASE)
-def test_a_mechanism_from_its_config_computes_the_same(name, options):
-    def read(mechanism):
-        memory = mechanism.memorize(tf.constant(states), tf.sequence_mask([5, 3], 5))
-        scores, _ = mechanism.score(tf.constant(queries), memory, mechanism.initial_state(memory, 4))
-        return tf.matmul(scores, memory["values"]).numpy()
-
-    random = np.random.default_rng(2)
-    states, queries = (random.normal(size=(2, length, 8)).astype(np.float32) for length in (5, 4))
-    original = attention.build(name, options, units=8, max_source_length=6, initializer="glorot_uniform")
-    expected = read(original)
-    restored = tf.keras.layers.deserialize(tf.keras.layers.serialize(original))
-    for copy in (type(original).from_config(original.get_config()), restored):
-        assert copy.get_config() == original.get_config() == {**original.get_config(), **options}
-        read(copy)
-        copy.set_weights(original.get_weights())
-        np.testing.assert_allclose(read(copy), expected, rtol=1e-5, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Every mechanism is an ordinary Keras layer: masks, dtype policies, functional models, `.keras` files."""
+"""Every mechanism is an ordinary Keras layer: shapes, functional models, `.keras` files, exports."""
 
 import subprocess
 import sys
@@ -6,9 +6,8 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.layers import FACTS, KERAS_3, B, D, S, T, make
 from helpers.marks import slow
-from helpers.mechanisms import ADDONS_NAMES, EVERY_CASE, QUICK_NAMES, SLOW_NAMES, LeastSeen
+from helpers.mechanisms import ADDONS_NAMES, EVERY_CASE, KERAS_3, QUICK_NAMES, SIZES, SLOW_NAMES, B, D, S, T, make
 from helpers.models import make_model, padded
 from helpers.repository import ROOT
 
@@ -31,10 +30,10 @@ def test_mechanisms_pass_the_layer_test_of_keras(name, options):
     from keras.src import testing  # noqa: PLC0415
 
     mechanism = attention.mechanism(name)
-    accepted = set(make(name, options).get_config())
+    accepted = mechanism.constructor_arguments()
     testing.TestCase().run_layer_test(
         mechanism,
-        init_kwargs={**options, **{fact: value for fact, value in FACTS.items() if fact in accepted}},
+        init_kwargs={**options, **{key: size for key, size in SIZES.items() if key in accepted}},
         input_shape={"query_shape": (B, T, D), "value_shape": (B, S, D)},
         expected_output_shape=(B, T, make(name, options).context_size(D)),
         supports_masking=True,
@@ -61,54 +60,32 @@ def test_a_call_equals_memorizing_and_scoring_step_by_step(name, options):
     np.testing.assert_array_equal(weights[1, :, 2:], np.zeros((T, 3)))
 
 
-def test_a_recurrent_mechanism_takes_the_queries_in_their_order():
-    query, value = inputs()
-    layer = LeastSeen()
-    _, weights = layer(query, value, return_attention_scores=True)
-    memory = layer.memorize(value, tf.ones([B, S], tf.bool))
-    state = layer.initial_state(memory, 1)
-    for time in range(T):
-        scores, state = layer.score(query[:, time : time + 1], memory, state)
-        np.testing.assert_allclose(weights[:, time], scores[:, 0], atol=1e-6)
-
-
-def test_contexts_of_masked_queries_are_zeros():
-    query, value = inputs()
-    context = make("bahdanau", {})(query, value, query_mask=tf.constant([[True, True, False]] * B))
-    np.testing.assert_array_equal(context[:, 2], np.zeros((B, D)))
-    assert np.abs(context[:, :2]).min() > 0
-
-
-def test_bahdanau_attention_equals_additive_attention_of_keras():
+def test_content_attention_equals_the_layers_of_keras():
     query, value = inputs()
     mask = tf.constant([[True] * S, [True, True, False, False, False]])
-    ours, theirs = make("bahdanau", {}), tf.keras.layers.AdditiveAttention()
-    ours(query, value)
-    keys, queries = ours.key_layer(value), ours.query_layer(query)
-    theirs.build([(B, T, D), (B, S, D), (B, S, D)])
-    theirs.scale.assign(tf.convert_to_tensor(ours.v))
-    expected = theirs([queries, value, keys], mask=[None, mask])
-    np.testing.assert_allclose(ours(query, value, value_mask=mask), expected, atol=1e-5)
-
-
-def test_luong_attention_equals_attention_of_keras():
-    query, value = inputs()
-    mask = tf.constant([[True] * S, [True, True, False, False, False]])
-    ours = make("luong", {})
-    ours(query, value)
-    expected = tf.keras.layers.Attention()([query, value, ours.key_layer(value)], mask=[None, mask])
-    np.testing.assert_allclose(ours(query, value, value_mask=mask), expected, atol=1e-5)
-    dot = tf.keras.layers.Attention()([query, value], mask=[None, mask])
-    np.testing.assert_allclose(make("luong_dot", {})(query, value, value_mask=mask), dot, atol=1e-5)
+    bahdanau, luong, dot = (make(name, {}) for name in ("bahdanau", "luong", "luong_dot"))
+    contexts = [layer(query, value, value_mask=mask) for layer in (bahdanau, luong, dot)]
+    additive, products = tf.keras.layers.AdditiveAttention(), tf.keras.layers.Attention()
+    additive.build([(B, T, D), (B, S, D), (B, S, D)])
+    additive.scale.assign(tf.convert_to_tensor(bahdanau.v))
+    expected = [
+        additive([bahdanau.query_layer(query), value, bahdanau.key_layer(value)], mask=[None, mask]),
+        products([query, value, luong.key_layer(value)], mask=[None, mask]),
+        products([query, value], mask=[None, mask]),
+    ]
+    np.testing.assert_allclose(contexts, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
         (([2, 4], [2, 5, 6]), r"query: expected \[B, T, U\], not shape \(2, 4\)"),
-        (([2, 3, 4], [2, 6]), r"value: expected \[B, S, D\], not shape \(2, 6\)"),
+        (([2, 3, 4], [2, 6]), r"value: expected \[B, S, D\], not shape \(2, 6\); .*return_sequences=True"),
         (([2, 3, 4], [1, 5, 6]), r"query \(2, 3, 4\) and value \(1, 5, 6\): batches of different sizes"),
-        (([2, 3, 4], [2, 5, 6], None, [2, 1, 5]), r"value_mask: expected \[B, S\], not shape \(2, 1, 5\)"),
+        (
+            ([2, 3, 4], [2, 5, 6], None, [2, 1, 5]),
+            r"value_mask: expected \[B, S\], not shape \(2, 1, 5\); from lengths",
+        ),
         (([2, 3, 4], [2, 5, 6], None, [2, 4]), r"value_mask: expected \[B, S\] = \(2, 5\), not shape \(2, 4\)"),
         (([2, 3, 4], [2, 5, 6], [3, 3]), r"query_mask: expected \[B, T\] = \(2, 3\), not shape \(3, 3\)"),
     ],
@@ -120,29 +97,11 @@ def test_wrong_shapes_are_refused(shapes, message):
         layer(query, value, **dict(zip(("query_mask", "value_mask"), masks, strict=False)))
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-@pytest.mark.parametrize(("name", "options"), ORDINARY)
-def test_a_layer_in_mixed_precision_takes_inputs_of_float32(name, options, policy):
-    query, value = inputs()
-    full = make(name, options)
-    full(query, value)
-    mixed = make(name, options, dtype=policy)
-    context = mixed(query, value)
-    mixed.set_weights(full.get_weights())
-    assert context.dtype == mixed.compute_dtype
-    assert {tf.as_dtype(weight.dtype).name for weight in mixed.weights} <= {"float32"}
-    expected = full(query, value).numpy()
-    share = {"mixed_float16": 0.01, "mixed_bfloat16": 0.05}[policy]
-    rounding = min(0.2, share * np.abs(expected).max(initial=0))
-    assert expected.any() or not expected.size
-    np.testing.assert_allclose(tf.cast(mixed(query, value), tf.float32), expected, atol=rounding)
-
-
-def functional(name, options):
+def functional(name):
     """A model that classifies each token of a source from its embedding and context; the embedding makes the masks."""
     source = tf.keras.Input([None], dtype="int32")
     embedded = tf.keras.layers.Embedding(9, D, mask_zero=True)(source)
-    context, _ = make(name, options)(embedded, embedded, return_attention_scores=True)
+    context, _ = make(name, {})(embedded, embedded, return_attention_scores=True)
     features = tf.keras.layers.Concatenate()([embedded, context])
     return tf.keras.Model(source, tf.keras.layers.Dense(2)(features))
 
@@ -164,7 +123,7 @@ SOURCE = np.array([[4, 5, 6, 7, 0], [8, 4, 0, 0, 0]] * 4, np.int32)
     ],
 )
 def test_a_functional_model_learns(name, jit_compile):
-    model = functional(name, {})
+    model = functional(name)
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("adam", loss, jit_compile=jit_compile)
     losses = model.fit(SOURCE, SOURCE % 2, epochs=3, verbose=0).history["loss"]
@@ -189,7 +148,7 @@ for path in sys.argv[1:]:
 
 @pytest.mark.slow
 def test_models_are_loaded_in_a_new_process_with_equal_outputs(tmp_path):
-    models = {name: functional(name, {}) for name in ("memory", "bahdanau", "luong", "luong_dot", "none")}
+    models = {name: functional(name) for name in ("memory", "bahdanau", "luong", "luong_dot", "none")}
     arguments = dict.fromkeys(models, [SOURCE])
     for name in ("memory", "bahdanau", "none"):
         models[f"{name}_model"] = make_model(name, {}, layers=2, tie_embeddings="all")
@@ -205,7 +164,7 @@ def test_models_are_loaded_in_a_new_process_with_equal_outputs(tmp_path):
 
 @pytest.mark.skipif(not KERAS_3, reason="Keras 2 exports by tf.saved_model.save")
 def test_a_functional_model_is_exported(tmp_path):
-    model = functional("memory", {})
+    model = functional("memory")
     model.export(str(tmp_path / "exported"), verbose=False)
     exported = tf.saved_model.load(str(tmp_path / "exported"))
     np.testing.assert_allclose(exported.serve(tf.constant(SOURCE)), model(SOURCE), atol=1e-5)
@@ -218,27 +177,3 @@ def test_a_subclass_of_the_same_name_does_not_replace_the_registered_class():
     registered = tf.keras.utils.get_registered_object("memattn>MemoryAttention")
     assert registered is attention.MemoryAttention
     assert MemoryAttention is not registered
-
-
-@pytest.mark.skipif(not KERAS_3, reason="Keras 2 prints several shapes as multiple")
-def test_a_model_has_a_summary_with_shapes(capsys):
-    make_model("memory", {}).summary()
-    lines = [line for line in capsys.readouterr().out.splitlines() if "Encoder" in line or "Decoder" in line]
-    assert len(lines) == 2
-    assert all("8" in line for line in lines)
-
-
-SIZES = {"units", "max_source_length", "num_slots", "window", "chunk_size", "projection", "read_units"}
-SIZED = {name: SIZES & kind.constructor_arguments().keys() for name, kind in attention.MECHANISMS.items()}
-
-
-@pytest.mark.parametrize(("name", "sizes"), [(name, sizes) for name, sizes in SIZED.items() if sizes])
-def test_sizes_may_be_ints_of_numpy(name, sizes):
-    """Keras itself refuses ints of NumPy."""
-    options = {"position_encoding": True} if name == "memory" else {}
-    layer = attention.MECHANISMS[name](**options, **dict.fromkeys(sizes, np.int64(4)))
-    assert all(type(layer.get_config()[size]) is int for size in sizes)
-    for wrong in ("4", 0, 2.5, True):
-        for size in sizes:
-            with pytest.raises(ValueError, match=rf"^{size}\b.*: .*not {wrong!r}"):
-                attention.MECHANISMS[name](**options, **{**dict.fromkeys(sizes, 4), size: wrong})

@@ -3,20 +3,26 @@
 All mechanisms of the package are tested, or those of --mechanism.
 """
 
-import itertools
-import json
-
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.layers import FACTS, KERAS_3, B, D, S, T, array, make, random
-from helpers.mechanisms import LAYER_CASES, LAYER_NAMES, identify
+from helpers.mechanisms import (
+    KERAS_3,
+    LAYER_CASES,
+    LAYER_NAMES,
+    B,
+    D,
+    S,
+    T,
+    array,
+    assert_all_different,
+    identify,
+    make,
+    random,
+    random_weights,
+)
 
 from memattn import attention
-from memattn.models.bridge import Bridge
-from memattn.models.decoder import Decoder, GRUDecoder
-from memattn.models.encoder import Encoder
-from memattn.models.rnnsearch import RNNsearchDecoder
 
 pytestmark = pytest.mark.slow
 every_name = pytest.mark.parametrize("name", LAYER_NAMES)
@@ -30,23 +36,17 @@ def case(request):
 # Initial weights
 
 
-def initialized(name, options, initializer):
+def initialized(case, initializer):
     """A built layer with weights from the initializer; None if the mechanism takes no initializer."""
-    if "initializer" not in attention.build(name, options, **FACTS).get_config():
+    if not takes_initializer(case):
         return None
-    layer = make(name, options, initializer=initializer)
+    layer = make(*case, initializer=initializer)
     layer.build((B, T, D), (B, S, D))
     return layer
 
 
-def random_weights(layer):
-    """The random weights of a layer, flattened: those that hold more than zeros and ones."""
-    return [values for values in (array(weight).ravel() for weight in layer.weights) if len(np.unique(values)) > 2]
-
-
-def assert_all_different(weights):
-    for first, second in itertools.combinations(weights, 2):
-        assert first.shape != second.shape or np.abs(first - second).max() > 1e-3
+def takes_initializer(case):
+    return "initializer" in attention.mechanism(case[0]).constructor_arguments()
 
 
 INITIALIZERS = {
@@ -68,8 +68,7 @@ INITIALIZERS = {
     ids=lambda value: value if isinstance(value, str) else identify(value),
 )
 def test_no_two_weights_have_equal_initial_values(case, kind):
-    name, options = case
-    layer = initialized(name, options, INITIALIZERS[kind]())
+    layer = initialized(case, INITIALIZERS[kind]())
     if layer is None:
         return
     weights = random_weights(layer)
@@ -81,54 +80,14 @@ def test_no_two_weights_have_equal_initial_values(case, kind):
 
 @every_name
 def test_a_seed_gives_the_same_weights_again(name):
-    layers = [initialized(name, {}, tf.keras.initializers.HeNormal(seed=4)) for _ in range(2)]
+    layers = [initialized((name, {}), tf.keras.initializers.HeNormal(seed=4)) for _ in range(2)]
     if layers[0] is not None:
         for first, second in zip(*map(random_weights, layers), strict=True):
             np.testing.assert_array_equal(first, second)
 
 
-PARTS = {
-    "encoder": lambda initializer: Encoder(layers=2, units=D, initializer=initializer),
-    "encoder of GRUs": lambda initializer: Encoder(layers=2, units=D, cell="gru", initializer=initializer),
-    "decoder": lambda initializer: Decoder(
-        attention=make("luong", {}, initializer=initializer), layers=2, units=D, initializer=initializer
-    ),
-    "decoder of GRUs": lambda initializer: GRUDecoder(
-        attention=make("luong", {}, initializer=initializer), layers=2, units=D, initializer=initializer
-    ),
-    "rnnsearch": lambda initializer: RNNsearchDecoder(
-        attention=make("luong", {}, initializer=initializer), units=D, initializer=initializer
-    ),
-    "dense bridge": lambda initializer: Bridge("dense", layers=1, units=D, initializer=initializer),
-    "backward bridge": lambda initializer: Bridge(
-        "backward", layers=1, units=D, encoder_units=D, initializer=initializer
-    ),
-}
-
-
-@pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("seed", [None, 5])
-def test_no_two_weights_of_a_part_of_a_model_have_equal_initial_values(part, seed):
-    def weights_of(layer):
-        has_memory = hasattr(layer, "attention")
-        layer.build((None, None, D), *([{"values": (None, None, D)}] if has_memory else []))
-        return random_weights(layer)
-
-    layer = PARTS[part](tf.keras.initializers.RandomUniform(-0.1, 0.1, seed=seed))
-    weights = weights_of(layer)
-    assert_all_different(weights)
-    config = json.loads(json.dumps(layer.get_config()))
-    assert config["initializer"]["class_name"] == "RandomUniform"
-    restored = weights_of(type(layer).from_config(layer.get_config()))
-    assert [values.shape for values in restored] == [values.shape for values in weights]
-    if seed is not None:
-        for restored_values, values in zip(restored, weights, strict=True):
-            np.testing.assert_array_equal(restored_values, values)
-
-
 def test_weights_of_zeros_give_finite_contexts_and_gradients(case):
-    name, options = case
-    layer, query = initialized(name, options, "zeros"), tf.constant(random(B, T, D))
+    layer, query = initialized(case, "zeros"), tf.constant(random(B, T, D))
     if layer is None:
         pytest.skip("it has no weights")
     with tf.GradientTape() as tape:
@@ -147,9 +106,9 @@ def test_an_initializer_without_a_seed_is_used_unchanged():
         def __call__(self, shape, dtype=None, **_):
             return self.step * tf.cast(tf.reshape(tf.range(np.prod(shape)), shape), dtype or tf.float32)
 
-    layer = initialized("luong", {}, Ascending(2.0))
+    layer = initialized(("luong", {}), Ascending(2.0))
     np.testing.assert_allclose(layer.key_layer.kernel, 2.0 * np.arange(D * D).reshape(D, D))
-    layer = initialized("luong", {}, lambda shape, dtype=None: tf.fill(shape, tf.constant(0.5, dtype or tf.float32)))
+    layer = initialized(("luong", {}), lambda shape, dtype=None: tf.fill(shape, tf.constant(0.5, dtype or tf.float32)))
     np.testing.assert_allclose(layer.key_layer.kernel, np.full((D, D), 0.5))
 
 
@@ -161,8 +120,7 @@ class Block(tf.keras.layers.Layer):
 
     def __init__(self, case, **kwargs):
         super().__init__(**kwargs)
-        name, options = case
-        self.inner = make(name, {**options, "name": "inner"})
+        self.inner = make(*case, name="inner")
 
     def call(self, query, value):
         return self.inner(query, value)
@@ -175,8 +133,7 @@ def functional(layers):
 
 @pytest.mark.skipif(not KERAS_3, reason="Keras 2 has no paths")
 def test_each_weight_has_a_unique_path_below_its_layer(case):
-    name, options = case
-    plain, block = [make(name, options) for _ in range(2)], Block(case)
+    plain, block = [make(*case) for _ in range(2)], Block(case)
     functional([*plain, block])
     paths = [weight.path for layer in [*plain, block] for weight in layer.weights]
     assert len(set(paths)) == len(paths)
@@ -187,19 +144,18 @@ def test_each_weight_has_a_unique_path_below_its_layer(case):
 
 @pytest.mark.skipif(not KERAS_3, reason="an older form of file")
 @pytest.mark.parametrize(
-    ("name", "options", "form"),
+    ("case", "form"),
     [
-        *(pytest.param(*case, "keras", id=f"{identify(case)}-keras") for case in LAYER_CASES),
-        *((name, {}, "h5") for name in LAYER_NAMES),
-        *((name, {}, "weights.h5") for name in LAYER_NAMES),
+        *((case, "keras") for case in LAYER_CASES),
+        *(((name, {}), form) for name in LAYER_NAMES for form in ("h5", "weights.h5")),
     ],
+    ids=lambda value: value if isinstance(value, str) else identify(value),
 )
-def test_files_restore_both_layers_of_a_model(name, options, form, tmp_path):
-    takes_initializer = "initializer" in attention.build(name, options, **FACTS).get_config()
-    initializer = {"initializer": tf.keras.initializers.RandomNormal(stddev=0.7)} if takes_initializer else {}
+def test_files_restore_both_layers_of_a_model(case, form, tmp_path):
+    initializer = {"initializer": tf.keras.initializers.RandomNormal(stddev=0.7)} if takes_initializer(case) else {}
 
     def make_model():
-        return functional([make(name, options, **initializer) for _ in range(2)])
+        return functional([make(*case, **initializer) for _ in range(2)])
 
     model, path = make_model(), str(tmp_path / f"model.{form}")
     model.get_layer(index=2).set_weights([random(*weight.shape) for weight in model.get_layer(index=2).weights])
@@ -221,8 +177,7 @@ REAL = np.array([[True, True, True, True, True], [True, True, False, False, Fals
 
 
 def test_masks_may_be_lists_and_arrays(case):
-    name, options = case
-    query, value, layer = random(B, T, D), random(B, S, D, seed=2), make(name, options)
+    query, value, layer = random(B, T, D), random(B, S, D, seed=2), make(*case)
     query_mask = np.array([[True, True, False], [True, False, True]])
     expected = layer(query, value, query_mask=tf.constant(query_mask), value_mask=tf.constant(REAL))
     for convert in (np.ndarray.tolist, np.asarray, lambda mask: mask.astype(np.int32), lambda mask: mask.astype("f4")):
@@ -233,27 +188,24 @@ def test_masks_may_be_lists_and_arrays(case):
     np.testing.assert_allclose(expected[1:], shorter, atol=1e-5)
 
 
-@every_name
-def test_ragged_arguments_are_refused(name):
-    layer = make(name, {})
+def test_ragged_arguments_are_refused():
+    layer = make("memory", {})
     dense, ragged = tf.zeros([2, 3, D]), tf.RaggedTensor.from_row_lengths(tf.zeros([4, D]), [1, 3])
     mask = tf.RaggedTensor.from_row_lengths(tf.ones([4], tf.bool), [1, 3])
     for refused, arguments, masks in [
         ("query", (ragged, dense), {}),
         ("value", (dense, ragged), {}),
         ("value_mask", (dense, dense), {"value_mask": mask}),
-        ("query_mask", (dense, dense), {"query_mask": [[True], [True, False, True]]}),
     ]:
         with pytest.raises(ValueError, match=f"{refused}: ragged"):
             layer(*arguments, **masks)
 
 
-@every_name
-def test_inputs_of_unknown_width_are_refused(name):
+def test_inputs_of_unknown_width_are_refused():
     known, unknown = (tf.keras.layers.Input([None, width]) for width in (D, None))
     for refused, arguments in {"query": (unknown, known), "value": (known, unknown)}.items():
         with pytest.raises(ValueError, match=f"{refused}: the last axis must have a known width"):
-            make(name, {})(*arguments)
+            make("memory", {})(*arguments)
 
 
 PLACES = {
@@ -263,15 +215,19 @@ PLACES = {
 }
 
 
+def random_layer(case):
+    """A layer with random weights."""
+    layer = make(*case)
+    layer.build((1, 1, D), (1, 1, D))
+    layer.set_weights([1.5 * random(*weight.shape, seed=5 + i) for i, weight in enumerate(layer.weights)])
+    return layer
+
+
 @pytest.mark.parametrize("where", PLACES)
 def test_padding_may_stand_anywhere(case, where):
     """Three values give the same alone and in a batch with five, whatever the place and the content of the padding."""
-    name, options = case
     query, value, real = random(2, 4, D), random(2, 5, D, seed=2), np.array(PLACES[where])
-    layer = make(name, options)
-    layer.build((1, 1, D), (1, 1, D))
-    layer.set_weights([1.5 * random(*weight.shape, seed=5 + i) for i, weight in enumerate(layer.weights)])
-    three = value[:1, :3]
+    layer, three = random_layer(case), value[:1, :3]
     expected, expected_weights = layer(query[:1], three, return_attention_scores=True)
     batch = value.copy()
     batch[0, real], batch[0, ~real] = three[0], 9.0
@@ -287,11 +243,8 @@ def test_padding_may_stand_anywhere(case, where):
 
 @pytest.mark.parametrize("where", PLACES)
 def test_padded_queries_change_no_other_context(case, where):
-    name, options = case
-    layer, real = make(name, options), np.array(PLACES[where])
+    layer, real = random_layer(case), np.array(PLACES[where])
     query, value = random(1, 3, D), random(1, 5, D, seed=2)
-    layer.build((1, 1, D), (1, 1, D))
-    layer.set_weights([1.5 * random(*weight.shape, seed=5 + i) for i, weight in enumerate(layer.weights)])
     padded = np.full((1, 5, D), 9.0, np.float32)
     padded[0, real] = query
     context, weights = layer(padded, value, query_mask=real[None], return_attention_scores=True)
@@ -300,29 +253,11 @@ def test_padded_queries_change_no_other_context(case, where):
     np.testing.assert_allclose(array(weights)[0, real], expected_weights[0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("where", PLACES)
-def test_a_memory_masks_padding_anywhere_unless_it_reads_in_order(case, where):
-    name, options = case
-    layer = make(name, options)
-    query, value, real = random(1, 1, D), random(1, 3, D, seed=2), np.array(PLACES[where])
-    if layer.reads_in_order and where != "right":
-        return
-    padded = np.full((1, 5, D), 9.0, np.float32)
-    padded[0, real] = value
-    contexts = []
-    for states, mask in ((value, [[True] * 3]), (padded, real[None])):
-        memory = layer.memorize(tf.constant(states), tf.constant(mask))
-        scores, _ = layer.score(tf.constant(query), memory, layer.initial_state(memory, 1))
-        contexts.append(tf.matmul(scores, memory["values"]))
-    np.testing.assert_allclose(*contexts, rtol=1e-4, atol=1e-5)
-
-
 def test_masks_of_embeddings_reach_the_layers_around(case):
     """Padding of the query has a context of zeros, and stays masked for the next layer."""
-    name, options = case
     ids = tf.constant([[4, 5, 6, 7, 0], [8, 4, 0, 0, 0]])
     embedded = tf.keras.layers.Embedding(9, D, mask_zero=True)(ids)
-    layer = make(name, options)
+    layer = make(*case)
     context = layer(embedded, embedded)
     explicit = layer(tf.identity(embedded), tf.identity(embedded), query_mask=ids != 0, value_mask=ids != 0)
     np.testing.assert_allclose(context, explicit, atol=1e-6)
@@ -336,8 +271,7 @@ def test_masks_of_embeddings_reach_the_layers_around(case):
 
 
 def test_a_source_without_positions_gives_contexts_of_zeros(case):
-    name, options = case
-    layer = make(name, options)
+    layer = make(*case)
     context, weights = layer(random(B, T, D), np.zeros((B, 0, D), np.float32), return_attention_scores=True)
     np.testing.assert_array_equal(context, np.zeros((B, T, layer.context_size(D))))
     assert weights.shape == (B, T, 0)
@@ -346,25 +280,15 @@ def test_a_source_without_positions_gives_contexts_of_zeros(case):
     np.testing.assert_array_equal(zero, np.zeros((B, T, S)))
 
 
-def test_arguments_of_a_call_are_not_changed(case):
-    """A call accepts variables and arrays, and does not write into them."""
-    name, options = case
-    query, value, layer = random(B, T, D), random(B, S, D, seed=2), make(name, options)
-    expected = array(layer(tf.constant(query), tf.constant(value), value_mask=REAL))
-    for convert in (tf.Variable, np.copy, tf.keras.Variable if KERAS_3 else tf.Variable):
-        arguments = convert(query), convert(value)
-        np.testing.assert_allclose(layer(*arguments, value_mask=REAL), expected, atol=1e-6)
-        for argument, before in zip(arguments, (query, value), strict=True):
-            np.testing.assert_array_equal(argument, before)
-    states = value.copy()
-    memory = layer.memorize(states, REAL)
-    layer.score(tf.constant(query), memory, layer.initial_state(memory, T))
-    np.testing.assert_array_equal(states, value)
+def test_a_call_takes_variables(case):
+    query, value, layer = random(B, T, D), random(B, S, D, seed=2), make(*case)
+    expected = layer(query, value, value_mask=REAL)
+    for kind in (tf.Variable, tf.keras.Variable if KERAS_3 else tf.Variable):
+        np.testing.assert_allclose(layer(kind(query), kind(value), value_mask=REAL), expected, atol=1e-6)
 
 
 def test_a_layer_computes_in_the_type_of_its_policy(case):
-    name, options = case
-    layer = make(name, options, dtype="float64")
+    layer = make(*case, dtype="float64")
     query, value = (tf.constant(random(B, length, D), "float64") for length in (T, S))
     outputs = layer(query, value, value_mask=REAL, return_attention_scores=True, training=True)
     memory = layer.memorize(value, tf.constant(REAL))
@@ -376,8 +300,7 @@ def test_a_layer_computes_in_the_type_of_its_policy(case):
 
 def test_gradients_are_the_numeric_ones_in_float64(case):
     """The slope along a random direction of inputs and weights; any float32 would cause 1,000 times the tolerance."""
-    name, options = case
-    layer = make(name, options, dtype="float64")
+    layer = make(*case, dtype="float64")
     layer.build((B, T, D), (B, S, D))
     generator = np.random.default_rng(8)
     points = [tf.constant(generator.normal(size=[B, length, D])) for length in (T, S)]
@@ -406,9 +329,8 @@ def test_gradients_are_the_numeric_ones_in_float64(case):
 
 
 def test_a_model_may_leave_the_lengths_unknown(case):
-    name, options = case
     query, value = (tf.keras.Input([None, D]) for _ in range(2))
-    layer = make(name, options)
+    layer = make(*case)
     context, weights = layer(query, value, return_attention_scores=True)
     assert (tuple(context.shape), tuple(weights.shape)) == ((None, None, layer.context_size(D)), (None, None, None))
     model = tf.keras.Model([query, value], [context, weights])

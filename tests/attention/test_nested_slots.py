@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.equations import LENGTHS, QUERIES, SCORING, STATES, B, D, Q, S, mask
 from studies.mechanisms import NESTED_MEMORY
 from studies.mechanisms.nested_memory import NestedMemoryAttention
 
@@ -14,46 +15,37 @@ from memattn.training.trainer import train
 
 pytestmark = pytest.mark.slow
 
-B, S, T, D, U, K = 6, 7, 3, 5, 4, 8
-RANDOM = np.random.default_rng(5)
-STATES = RANDOM.normal(size=[B, S, D]).astype(np.float32)
-QUERIES = RANDOM.normal(size=[B, T, U]).astype(np.float32)
-LENGTHS = [7, 3, 5, 1, 7, 4]
-MASK = np.arange(S) < np.array(LENGTHS)[:, None]
-SCORINGS = list(itertools.product(("softmax", "sigmoid"), repeat=2))
+K = 8
 
 
-def layer(num_slots=K, **options):
-    attention = NestedMemoryAttention(num_slots=num_slots, **options)
-    attention(tf.constant(QUERIES), tf.constant(STATES))
+def layer(**options):
+    attention = NestedMemoryAttention(num_slots=K, **options)
+    attention(QUERIES, STATES)
     return attention
 
 
-def small_memory_context(attention, slots, row, **options):
-    """The context [T, D] of a source, from a memory that has only the first slots and their weights."""
-    small = MemoryAttention(num_slots=slots, **options)
-    small(tf.constant(QUERIES), tf.constant(STATES))
-    small.encoder_scores.kernel.assign(attention.encoder_scores.kernel[:, :slots])
-    small.decoder_scores.kernel.assign(attention.decoder_scores.kernel[:, :slots])
-    real = slice(row, row + 1), slice(LENGTHS[row])
-    return small(tf.constant(QUERIES[row : row + 1]), tf.constant(STATES[real])).numpy()[0]
+def assert_only_first_slots(contexts, attention, slots, **options):
+    """The contexts [B, Q, D] are those of memories with only the first slots, as many as `slots` [B], and no others."""
+    for row, (length, number) in enumerate(zip(LENGTHS, slots, strict=True)):
+        small = MemoryAttention(num_slots=number, **options)
+        states, queries = STATES[row : row + 1, :length], QUERIES[row : row + 1]
+        small(queries, states)
+        small.encoder_scores.kernel.assign(attention.encoder_scores.kernel[:, :number])
+        small.decoder_scores.kernel.assign(attention.decoder_scores.kernel[:, :number])
+        np.testing.assert_allclose(contexts[row], small(queries, states)[0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("encoder", "decoder"), SCORINGS)
+@pytest.mark.parametrize(("encoder", "decoder"), list(itertools.product(SCORING, SCORING)))
 def test_each_source_trains_with_its_first_slots_alone(encoder, decoder):
     options = {"encoder_scoring": encoder, "decoder_scoring": decoder}
     attention, used = layer(**options), set()
-    for seed in range(4):
-        memory = attention.memorize_in_training(tf.constant(STATES), tf.constant(MASK), tf.constant([seed, 1]))
+    for seed in range(8):
+        memory = attention.memorize_in_training(tf.constant(STATES), tf.constant(mask()), tf.constant([seed, 1]))
         scores, _ = attention.score(tf.constant(QUERIES), memory)
-        contexts = tf.matmul(scores, memory["values"]).numpy()
-        for row, slots in enumerate(memory["used"].numpy().sum((1, 2))):
-            used.add(slots)
-            np.testing.assert_allclose(
-                contexts[row], small_memory_context(attention, slots, row, **options), rtol=1e-4, atol=1e-5
-            )
-    assert min(used) >= 1
-    assert max(used) <= K
+        slots = memory["used"].numpy().sum((1, 2))
+        assert_only_first_slots(tf.matmul(scores, memory["values"]), attention, slots, **options)
+        used.update(slots)
+    assert 1 <= min(used) < max(used) <= K
     assert len(used) > 4
 
 
@@ -61,37 +53,26 @@ def test_each_source_trains_with_its_first_slots_alone(encoder, decoder):
 def test_a_memory_is_cut_to_its_first_slots(slots):
     attention = layer()
     attention.keep(slots)
-    contexts = attention(tf.constant(QUERIES), tf.constant(STATES), value_mask=tf.constant(MASK)).numpy()
-    for row in range(B):
-        np.testing.assert_allclose(contexts[row], small_memory_context(attention, slots, row), rtol=1e-4, atol=1e-5)
-    memory = attention.memorize(tf.constant(STATES), tf.constant(MASK))
+    assert_only_first_slots(attention(QUERIES, STATES, value_mask=mask()), attention, [slots] * B)
+    memory = attention.memorize(tf.constant(STATES), tf.constant(mask()))
     assert memory["values"].shape[1] == min(slots, S)
 
 
-def test_slots_are_drawn_in_training_only():
+def test_slots_are_drawn_anew_in_each_training_step_and_not_elsewhere():
     attention = layer()
-    tf.keras.utils.set_random_seed(1)
-    plain = attention(tf.constant(QUERIES), tf.constant(STATES)).numpy()
-    np.testing.assert_array_equal(attention(tf.constant(QUERIES), tf.constant(STATES)).numpy(), plain)
-    drawn = [attention(tf.constant(QUERIES), tf.constant(STATES), training=True).numpy() for _ in range(2)]
-    assert (drawn[0] != plain).any()
-    assert (drawn[0] != drawn[1]).any()
+    attention.keep(5)
+    plain, again = (attention(QUERIES, STATES).numpy() for _ in range(2))
+    np.testing.assert_array_equal(plain, again)
+    first, second = (attention(QUERIES, STATES, training=True).numpy() for _ in range(2))
+    assert first.shape == (B, Q, D)
+    assert (first != plain).any()
+    assert (first != second).any()
 
 
-def test_a_layer_that_was_cut_trains_with_its_remaining_slots():
-    attention = layer()
-    attention.keep(2)
-    assert attention(tf.constant(QUERIES), tf.constant(STATES), training=True).shape == (B, T, D)
-    seed = tf.constant([1, 2])
-    drawn = attention.memorize_in_training(tf.constant(STATES), tf.constant(MASK), seed)["used"].numpy().sum((1, 2))
-    assert set(drawn) == {1, 2}
-    with pytest.raises(ValueError, match="num_slots: .*not 2.5"):
-        attention.keep(2.5)
-
-
-def test_a_memory_cannot_be_cut_to_more_slots_than_it_has():
-    with pytest.raises(ValueError, match="num_slots: must be at most 8, not 9"):
-        layer().keep(9)
+@pytest.mark.parametrize(("slots", "problem"), [(2.5, "expected an int, not 2.5"), (9, "must be at most 8, not 9")])
+def test_a_memory_cannot_be_cut_to_other_numbers_of_slots(slots, problem):
+    with pytest.raises(ValueError, match=f"num_slots: {problem}"):
+        layer().keep(slots)
 
 
 def test_a_trained_model_reads_a_cut_memory(tiny_config, tmp_path):

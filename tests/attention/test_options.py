@@ -12,7 +12,6 @@ from memattn.attention import (
     AttentionMechanism,
     BahdanauAttention,
     MemoryAttention,
-    MochaAttention,
     OptionError,
     Range,
     build,
@@ -106,11 +105,8 @@ def test_a_value_that_does_not_fit_is_refused(hint, value, problem):
         (lambda: Sharp(order="up"), "order: 'up' is none of left, right, null"),
         (lambda: Sharper(sharpness=0), "sharpness: must be at least 1, not 0"),
         (lambda: Sharp(sharpnes=2), "sharpnes: unknown option of Sharp; did you mean sharpness?; its options: units, "),
-        (lambda: BahdanauAttention(units=0), "units: must be at least 1, not 0"),
         (lambda: MemoryAttention(num_slots=None), "num_slots: expected an int, not None"),
         (lambda: MemoryAttention(position_encoding=True), "max_source_length: missing; position_encoding needs it"),
-        (lambda: MochaAttention(units=3, chunk_size=0), "chunk_size: must be at least 1, not 0"),
-        (lambda: MochaAttention(units=3, test_mode="easy"), "test_mode: 'easy' is none of hard, soft"),
     ],
 )
 def test_options_are_checked_before_the_constructor_runs(make, message):
@@ -133,16 +129,7 @@ def test_an_argument_that_is_not_kept_as_an_attribute_is_reported():
         Forgetful().get_config()
 
 
-def test_a_subclass_without_arguments_is_checked_like_its_base():
-    class Small(MemoryAttention):
-        def __init__(self):
-            super().__init__(num_slots=2)
-
-    assert Small().num_slots == 2
-    assert MemoryAttention.constructor_arguments().keys() == Small.constructor_arguments().keys()
-
-
-def test_a_subclass_gets_the_facts_that_its_base_takes(monkeypatch):
+def test_a_subclass_gets_the_arguments_that_its_base_takes_from_the_model(monkeypatch):
     class Warm(BahdanauAttention):
         def __init__(self, *, temperature: float = 1.0, **kwargs):
             super().__init__(**kwargs)
@@ -156,19 +143,3 @@ def test_a_subclass_gets_the_facts_that_its_base_takes(monkeypatch):
 def test_arguments_without_a_name_are_refused():
     with pytest.raises(TypeError, match="MemoryAttention: all arguments are keywords, such as num_slots=32"):
         MemoryAttention(32)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "masks", "problem"),
-    [
-        ([(2, 3, 4), (2, 4)], {}, "value: expected .B, S, D., .*; a recurrent layer before it needs return_sequences"),
-        (
-            [(2, 3, 4), (2, 5, 4)],
-            {"value_mask": [5, 2]},
-            "value_mask: expected .B, S., .*; from lengths: arange",
-        ),
-    ],
-)
-def test_frequent_mistakes_are_answered_with_advice(arguments, masks, problem):
-    with pytest.raises(ValueError, match=problem):
-        MemoryAttention(num_slots=2)(*map(np.zeros, arguments), **masks)

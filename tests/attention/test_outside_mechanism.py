@@ -19,7 +19,6 @@ def folder(tmp_path, monkeypatch):
     """A folder with `outside_package`, made the current directory and not on sys.path, as for a console script."""
     outside.write(tmp_path)
     (tmp_path / "outside_broken.py").write_text("1 / 0\n")
-    (tmp_path / "outside_syntax.py").write_text("def f(:\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", os.getcwd())])
     importlib.invalidate_caches()
@@ -44,19 +43,11 @@ def test_options_of_an_outside_mechanism_are_checked_by_its_constructor(folder):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("outside_package.nothing:Uniform", "module outside_package.nothing cannot be imported: ModuleNotFoundError"),
-        (
-            "no_package:Uniform",
-            "module no_package cannot be imported: ModuleNotFoundError: No module named",
-        ),
+        ("no_package:Uniform", "module no_package cannot be imported: ModuleNotFoundError: No module named"),
         ("outside_broken:Uniform", "module outside_broken cannot be imported: ZeroDivisionError: division by zero"),
-        ("outside_syntax:Uniform", "module outside_syntax cannot be imported: SyntaxError"),
         ("outside_package.looks:Unifrom", "module outside_package.looks has no memattn.AttentionMechanism Unifrom"),
         ("outside_package.looks:Nothing", "module outside_package.looks has no memattn.AttentionMechanism Nothing"),
-        ("outside_package.looks:number", "module outside_package.looks has no memattn.AttentionMechanism number"),
         ("outside_package.looks:", "expected module:Class, such as my_package.my_module:MyAttention"),
-        (":Uniform", "expected module:Class"),
-        (".looks:Uniform", "module .looks cannot be imported: TypeError"),
     ],
 )
 def test_an_unusable_mechanism_is_reported_in_one_line(folder, name, message):

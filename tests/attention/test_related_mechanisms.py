@@ -9,6 +9,7 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.equations import randomize, sigmoid, softmax
 
 from memattn.attention import build
 from memattn.attention.monotonic import linear_recurrence, next_alpha
@@ -17,15 +18,6 @@ from memattn.attention.sparse import SparseScores, contexts, dense
 B, S, T, D, U, E = 2, 5, 3, 4, 6, 3
 LENGTHS = [5, 3]
 FACTS = {"units": E, "max_source_length": S, "initializer": "glorot_uniform"}
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def softmax(x):
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
 
 
 @pytest.fixture
@@ -47,11 +39,9 @@ def run(mechanism, inputs, seed=None):
 
 
 def randomized(mechanism, scale=1.5):
-    """The mechanism, built, with all weights random: none keeps an initial value such as 0."""
-    random = np.random.default_rng(6)
+    """The mechanism, built, with all weights random."""
     mechanism.build((None, None, U), (None, None, D))
-    for weight in mechanism.weights:
-        weight.assign(scale * random.normal(size=weight.shape).astype(np.float32))
+    randomize(mechanism.weights, scale)
     return mechanism
 
 
@@ -159,16 +149,13 @@ def test_adaptive_chunks_and_their_gradients_are_finite_for_energies_75_apart(ji
     assert all(np.all(np.isfinite(gradient)) for gradient in gradients)
 
 
-@pytest.mark.parametrize(("name", "options", "width"), KINDS)
-def test_noise_is_added_in_training_only_and_changes_with_the_seed(name, options, width, inputs):
-    del width
-    mechanism = randomized(build(name, {**options, "test_mode": "soft", "noise": 2.0}, **FACTS))
+@pytest.mark.parametrize("name", ["monotonic", "mocha", "matcha"])
+def test_noise_is_added_in_training_only_and_changes_with_the_seed(name, inputs):
+    mechanism = randomized(build(name, {"test_mode": "soft", "noise": 2.0}, **FACTS))
     plain = run(mechanism, inputs)
     noisy, noisy_by_other_seed = (run(mechanism, inputs, tf.constant(seed)) for seed in ([1, 2], [1, 3]))
     assert np.abs(noisy - plain).max() > 1e-3
     assert np.abs(noisy - noisy_by_other_seed).max() > 1e-3
-    silent = randomized(build(name, {**options, "test_mode": "soft", "noise": 0.0}, **FACTS))
-    np.testing.assert_allclose(run(silent, inputs, tf.constant([1, 2])), plain, rtol=1e-5, atol=1e-7)
 
 
 def test_the_option_is_the_standard_deviation_of_the_noise(inputs):
@@ -282,14 +269,14 @@ def test_a_local_softmax_is_over_its_window(name, window, inputs):
     (w_k,) = mechanism.key_layer.get_weights()
     for row, length in enumerate(LENGTHS):
         for step in range(T):
-            query, places = queries[row, step], np.arange(length)
+            query, positions = queries[row, step], np.arange(length)
             scores = states[row, :length] @ w_k @ query
             centre, gaussian = float(step), np.ones(length)
             if name == "local_p":
                 (w_p,), (v_p,) = (layer.get_weights() for layer in (mechanism.position_layer, mechanism.position_v))
                 centre = (length - 1) * sigmoid(float(np.tanh(query @ w_p) @ v_p[:, 0]))
-                gaussian = np.exp(-((places - centre) ** 2) / (2 * (window / 2) ** 2))
-            within = np.abs(places - centre) <= window
+                gaussian = np.exp(-((positions - centre) ** 2) / (2 * (window / 2) ** 2))
+            within = np.abs(positions - centre) <= window
             expected = np.zeros(length)
             if within.any():
                 expected[within] = softmax(scores[within]) * gaussian[within]
@@ -330,21 +317,6 @@ def test_linear_attention_is_the_sum_over_the_source(options, inputs):
         np.testing.assert_allclose(contexts[row], expected @ features, rtol=1e-3, atol=1e-4)
         np.testing.assert_allclose(weights[row, :, :length], expected, rtol=1e-3, atol=1e-4)
         assert np.all(weights[row, :, length:] == 0)
-
-
-@pytest.mark.parametrize("normalize", ["none", "length"])
-def test_the_weights_of_linear_attention_give_its_context(normalize, inputs):
-    mechanism = build("linear", {"normalize": normalize}, **FACTS)
-    states, queries, mask = map(tf.constant, inputs)
-    context, weights = mechanism(queries, states, value_mask=mask, return_attention_scores=True)
-    np.testing.assert_allclose(weights @ states, context, rtol=1e-4, atol=1e-5)
-
-
-def test_the_recurrence_takes_float32_of_unknown_length():
-    random = np.random.default_rng(3)
-    factors, terms = (random.uniform(size=[2, 3, 9]).astype(np.float32) for _ in range(2))
-    unknown = tf.function(linear_recurrence, input_signature=[tf.TensorSpec([2, 3, None])] * 2)
-    np.testing.assert_allclose(unknown(factors, terms), linear_recurrence(tf.constant(factors), tf.constant(terms)))
 
 
 def test_linear_attention_takes_more_positions_than_float16_can_count():

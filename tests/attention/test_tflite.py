@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.layers import KERAS_3, D, S, T, make, random
-from helpers.mechanisms import LAYER_CASES, identify
+from helpers.mechanisms import KERAS_3, LAYER_CASES, D, S, T, identify, make, random
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not KERAS_3, reason="Keras 2 converts otherwise")]
 MASK = np.array([[True, True, False, True, False]])

@@ -16,6 +16,7 @@ from memattn import config as configs
 from memattn.runs import checkpoints
 from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.run import BEST, CHECKPOINTS, CONFIG, METADATA, VOCABULARY, Run
+from memattn.runs.trained import load_model
 from memattn.sweeps.expand import expand
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
@@ -363,7 +364,7 @@ def test_where_a_checkpoint_is_unreadable_an_older_checkpoint_is_restored(name, 
     part, damage = DAMAGES[name]
     damage(run_dir / CHECKPOINTS / f"step-4.{part}")
     folder = str(run_dir / CHECKPOINTS)
-    model, _ = Run(run_dir).model()
+    model, _ = load_model(Run(run_dir))
     with pytest.warns(UserWarning, match="step-4: .*skipped"):
         assert checkpoints.restore(Checkpoint(model), folder) == os.path.join(folder, "step-2")
     expected = tf.train.load_checkpoint(os.path.join(folder, "step-2"))

@@ -19,11 +19,8 @@ from memattn.errors import ConfigError
 from memattn.training.trainer import train
 
 
-def test_the_package_is_imported_quickly_and_without_tensorflow():
-    code = (
-        "import sys, time; start = time.perf_counter(); import memattn; seconds = time.perf_counter() - start;"
-        "assert 'tensorflow' not in sys.modules and seconds < 0.2, seconds"
-    )
+def test_the_package_imports_neither_tensorflow_nor_numpy():
+    code = "import sys, memattn; assert not {'tensorflow', 'numpy'} & sys.modules.keys()"
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
 

@@ -94,26 +94,25 @@ def repeats(tokens, size):
     return size > 0 and len(set(ngrams)) < len(ngrams)
 
 
-def plain_beam_search(source, max_length, beam_size, penalty, coverage=0.0, counted_end=0, ngram=0):
+def plain_beam_search(source, max_length, beam_size, penalty, coverage=0.0, ngram=0):
     """Beam search in plain Python, by the definition in the docstring of `beam_search`; returns pairs as hypotheses_of.
 
-    `counted_end` is added to the length of a hypothesis once it has been finished for a step. No hypothesis has the
-    same `ngram` tokens in a row twice.
+    No hypothesis has the same `ngram` tokens in a row twice.
     """
 
     def score(hypothesis):
-        tokens, total, covered, *_, ended_before = hypothesis
+        tokens, total, covered, *_ = hypothesis
         uncovered = sum(math.log(min(max(amount, 1e-6), 1.0)) for amount in covered[REAL])
-        return penalised(total, len(tokens) + counted_end * ended_before, penalty) + coverage * uncovered
+        return penalised(total, len(tokens), penalty) + coverage * uncovered
 
-    # A hypothesis: tokens, log-probability, attention to each source position, state, last token, whether it is
-    # finished, whether it was finished before this step.
-    beam = [((), 0.0, np.zeros(4), source, START, False, False)]
+    # A hypothesis: tokens, log-probability, attention to each source position, state, last token.
+    beam = [((), 0.0, np.zeros(4), source, START)]
     for _ in range(max_length):
         candidates = []
-        for tokens, total, covered, code, last, finished, _ in beam:
-            if finished:
-                candidates.append((tokens, total, covered, code, last, True, True))
+        for hypothesis in beam:
+            tokens, total, covered, code, last = hypothesis
+            if last == END:
+                candidates.append(hypothesis)
                 continue
             code = next_code(code, last)
             for token, log_probability in enumerate(log_probabilities(code)):
@@ -121,9 +120,9 @@ def plain_beam_search(source, max_length, beam_size, penalty, coverage=0.0, coun
                 if repeats(longer, ngram):
                     continue
                 after = covered + ATTENTION[code]
-                candidates.append((longer, total + log_probability, after, code, token, token == END, False))
+                candidates.append((longer, total + log_probability, after, code, token))
         candidates.sort(key=lambda candidate: -score(candidate))
         beam = candidates[:beam_size]
-        if all(finished for *_, finished, _ in beam):
+        if all(last == END for *_, last in beam):
             break
     return [(hypothesis[0], score(hypothesis)) for hypothesis in beam]

@@ -1,4 +1,4 @@
-"""Attention mechanisms and their options, as parameters of conformance tests.
+"""Attention mechanisms and their options, as parameters of conformance tests; small layers of them, and inputs.
 
 Tests of the common mechanisms are quick, those of all others slow. A mechanism chosen by --mechanism replaces all.
 """
@@ -6,6 +6,7 @@ Tests of the common mechanisms are quick, those of all others slow. A mechanism 
 import importlib.util
 import itertools
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
@@ -137,3 +138,32 @@ class LeastSeen(attention.AttentionMechanism):
         logits = tf.reduce_sum(memory["values"], -1)[:, None] + tf.reduce_sum(query, -1, keepdims=True) - 3 * state
         scores = masked_softmax(logits, memory["mask"][:, None])
         return scores, state + scores
+
+
+KERAS_3 = not hasattr(tf.keras, "__internal__")
+B, T, S, D = 2, 3, 5, 8  # queries are as wide as values, because luong_dot requires it
+SIZES = {"units": D, "max_source_length": S}
+
+
+def make(name, options, **kwargs):
+    """An attention layer; each call gives the same weights."""
+    tf.keras.utils.set_random_seed(3)
+    return attention.build(name, {**options, **kwargs}, **SIZES)
+
+
+def random(*shape, seed=1):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def array(value):
+    return tf.convert_to_tensor(value).numpy()
+
+
+def random_weights(layer):
+    """The random weights of a layer, flattened: those that hold more than zeros and ones."""
+    return [values for values in (array(weight).ravel() for weight in layer.weights) if len(np.unique(values)) > 2]
+
+
+def assert_all_different(weights):
+    for first, second in itertools.combinations(weights, 2):
+        assert first.shape != second.shape or np.abs(first - second).max() > 1e-3

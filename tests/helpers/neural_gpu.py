@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import tensorflow as tf
 
+from helpers.equations import array, sigmoid
 from memattn.data.vocabulary import EOS, PAD
 from memattn.models.neural_gpu.cells import CELLS
 from memattn.models.neural_gpu.model import KINDS
@@ -29,11 +30,6 @@ def padded(rows, width):
     return tf.constant([row + [PAD] * (width - len(row)) for row in rows])
 
 
-def array(weight):
-    """A weight in float64."""
-    return tf.convert_to_tensor(weight).numpy().astype(np.float64)
-
-
 def convolved(kernel, s):
     """U * s of section 2 of the paper, element by element: s [n, w, m], kernel U [3, k, m, m']."""
     n, w, _ = s.shape
@@ -45,23 +41,16 @@ def convolved(kernel, s):
     return output
 
 
-def _sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
 def _next_memory(cell, s, p=None):
     """The next memory [n, w, m] of a source without padding, from a cell's weights, memory s and output tape p."""
     kernel = array(cell.kernel)
-    bias = 0 if cell.bias is None else array(cell.bias)
-    tape = bias + (0 if p is None else convolved(array(cell.tape_kernel), p))
-    if type(cell) is CELLS["residual"]:
-        return s + convolved(kernel, s) + tape
+    tape = array(cell.bias) + (0 if p is None else convolved(array(cell.tape_kernel), p))
     m = s.shape[2]
     tape = np.broadcast_to(tape, [*s.shape[:2], 3 * m])
     gates = convolved(array(cell.gates_kernel), s) + tape[..., : 2 * m]
     tape_of_candidate = tape[..., 2 * m :]
     if type(cell) is CELLS["cgru"]:
-        u, r = np.split(np.clip(1.2 * _sigmoid(gates) - 0.1, 0, 1), 2, -1)
+        u, r = np.split(np.clip(1.2 * sigmoid(gates) - 0.1, 0, 1), 2, -1)
         return u * s + (1 - u) * np.tanh(convolved(kernel, r * s) + tape_of_candidate)
     u, r = np.split(np.clip(gates / 2 + 0.5, 0, 1), 2, -1)
     moved, third = s.copy(), m // 3

@@ -35,9 +35,6 @@ class Even(Uniform):
 
 class Nothing:
     pass
-
-
-number = 3
 '''
 
 

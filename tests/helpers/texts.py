@@ -5,30 +5,8 @@ import random
 from memattn.data.preparation.parallel import Settings
 from memattn.data.tokenizer import TextSettings
 
-WORDS = [
-    "der",
-    "die",
-    "das",
-    "ein",
-    "eine",
-    "und",
-    "ist",
-    "war",
-    "Haus",
-    "Hund",
-    "Katze",
-    "Stadt",
-    "Fluss",
-    "geht",
-    "kommt",
-    "sieht",
-    "alt",
-    "neu",
-    "grün",
-    "schnell",
-    "&apos;s",
-    "@-@",
-]
+WORDS = ["der", "die", "das", "ein", "eine", "und", "ist", "war", "Haus", "Hund", "Katze"]
+WORDS += ["Stadt", "Fluss", "geht", "kommt", "sieht", "alt", "neu", "grün", "schnell", "&apos;s", "@-@"]
 SETTINGS = Settings(TextSettings("raw", "en", "de"), bpe_units=100, max_length=200)
 
 

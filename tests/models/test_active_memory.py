@@ -1,22 +1,24 @@
-"""Neural GPUs and their cells (Kaiser & Bengio, 2016) equal computations in NumPy; their options are checked."""
+"""Active memory (Kaiser & Bengio, 2016), in Neural GPUs and as an encoder, equals NumPy; options are checked."""
 
 import itertools
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.equations import array, dense, layer_norm, randomize
 from helpers.marks import slow
-from helpers.neural_gpu import SOURCE, TARGET, M, array, convolved, make_model, padded, run
+from helpers.models import make_model as make_seq2seq
+from helpers.neural_gpu import SOURCE, TARGET, M, convolved, make_model, padded, run
 from helpers.runs import TINY
 
 from memattn import config as configs
-from memattn.data.vocabulary import BOS, EOS
+from memattn.data.vocabulary import BOS, EOS, PAD
 from memattn.errors import ConfigError
 from memattn.models.neural_gpu.cells import CELLS, convolution, hard_sigmoid, hard_tanh
 from memattn.models.neural_gpu.model import KINDS
 from memattn.search.searcher import Searcher
 
-QUICK = [("neural_gpu", "cgru", 4), ("markovian", "residual", 1), ("extended", "dngpu", 1), ("extended", "cgru", 4)]
+QUICK = [("neural_gpu", "cgru", 4), ("markovian", "dngpu", 1), ("extended", "dngpu", 1), ("extended", "cgru", 4)]
 every_model = pytest.mark.parametrize(
     ("kind", "cell", "width"),
     [model if model in QUICK else slow(*model) for model in itertools.product(KINDS, CELLS, (1, 4))],
@@ -137,18 +139,10 @@ def test_a_config_of_active_memory_survives_writing_and_reading():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"model": tree(input_feeding=False)["model"]},
-            "model.input_feeding: is for model.kind: seq2seq, not",
-        ),
-        ({"model": tree(attention={"name": "bahdanau"})["model"]}, "model.attention: is for model.kind: seq2seq, not"),
+        ({"model": tree(input_feeding=False)["model"]}, "model.input_feeding: is for model.kind: seq2seq, not"),
         ({"model": {"width": 1}}, "model.width: is for model.kind: neural_gpu or markovian or extended, not"),
-        (
-            {"model": tree(cells="dngpu")["model"]},
-            r"model.cells: unknown key; did you mean cell\?; known keys: kind",
-        ),
+        ({"model": tree(cells="dngpu")["model"]}, r"model.cells: unknown key; did you mean cell\?; known keys: kind"),
         ({"model": {}, "decoding": {"memory_ratio": 1}}, "decoding.memory_ratio: is for active memory"),
-        ({"decoding": {"memory_ratio": 0.5}}, "decoding.memory_ratio"),
         ({"decoding": {"memory_ratio": "guess"}}, "decoding.memory_ratio: .*estimate"),
         ({"decoding": {"sample": {}}}, "decoding.memory_ratio: decoding.sample needs one"),
         ({"decoding": {"coverage_penalty": 1.0}}, "coverage_penalty"),
@@ -181,3 +175,40 @@ def test_the_dropout_of_a_cgru_falls_with_the_length_and_keeps_the_mean():
         assert abs((after == 0).mean() - rate) < 0.05
         kept = after != 0
         np.testing.assert_allclose(after[kept], before[kept] / (1 - rate), rtol=1e-5)
+
+
+ACTIVE_ENCODER = {"encoder": "cgru", "encoder_layers": 2, "bridge": "dense"}
+
+
+def test_states_are_the_memory_after_as_many_steps_as_positions_and_the_final_state_their_mean():
+    model, source = make_seq2seq("bahdanau", {}, **ACTIVE_ENCODER), [5, 4, 6, EOS]
+    batch = tf.constant([source + [PAD, PAD], [4, EOS, PAD, PAD, PAD, PAD], [PAD] * 6])
+    embedding, mask = model.source_embedding, model.source_embedding.mask(batch)
+    norm = model.encoder.norm
+    randomize(norm.weights)
+    states, final = model.encoder(embedding(batch), mask)
+    for row, ids in enumerate((source, [4, EOS], [])):
+        memory = layer_norm(norm, dense(model.encoder.input_layer, array(embedding.embeddings)[ids]))[:, None]
+        for _ in ids:
+            memory = run(model.encoder.cells, memory)
+        np.testing.assert_allclose(states[row, : len(ids)], memory[:, 0], rtol=1e-4, atol=1e-5)
+        assert not np.any(states[row, len(ids) :])
+        np.testing.assert_allclose(final[row], memory[:, 0].sum(0) / max(len(ids), 1), rtol=1e-4, atol=1e-5)
+
+
+def test_a_memory_keeps_most_of_a_token_at_its_position_at_first():
+    model = make_seq2seq("bahdanau", {}, **ACTIVE_ENCODER)
+    for cell in model.encoder.cells:
+        np.testing.assert_allclose(cell.bias[: cell.maps], np.full(cell.maps, 2.0))  # the update gate's
+    source = tf.constant([[5, 4, 6, 4, 5, 6, 4, 5, 6, 5, 4, 6, 4, EOS]])
+    states = model.encode(source).memory["values"]
+    assert np.sqrt(np.mean(np.square(states))) > 0.3  # was 0.01 without layer normalization and with a bias of 1
+
+
+def test_dropout_changes_states_in_training_alone():
+    model = make_seq2seq("bahdanau", {}, dropout=0.5, **ACTIVE_ENCODER)
+    source = tf.constant([[5, 4, 6, EOS]])
+    first, second = (model.encode(source, tf.constant([1, seed])).memory["values"] for seed in (1, 2))
+    assert np.abs(first - second).max() > 1e-3
+    plain = make_seq2seq("bahdanau", {}, **ACTIVE_ENCODER)
+    np.testing.assert_array_equal(model.encode(source).memory["values"], plain.encode(source).memory["values"])

@@ -12,7 +12,7 @@ from helpers.runs import NO_STRATEGY, evaluate, replicas
 from memattn import config as configs
 from memattn.config import Seq2SeqConfig
 from memattn.evaluation import styles
-from memattn.runs.run import build_model
+from memattn.runs.build import build_model
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
 from memattn.serving.translator import from_trained
@@ -103,14 +103,10 @@ def test_every_kind_of_mechanism_updates_on_two_replicas(name, input_feeding, ji
 @pytest.mark.parametrize("jit_compile", [True, False], ids=["XLA", "graph"])
 def test_a_run_trains_evaluates_and_translates(jit_compile, write_config, tmp_path, uses):
     jit = {"training.jit_compile": jit_compile, "decoding.jit_compile": jit_compile}
-    config = configs.load(
-        write_config({**jit, "training.batch_size": 16}), []
-    )  # 60 pairs: the last batch has 4 rows of padding
-    run_dir = str(tmp_path / "run")
+    # Of 60 pairs, the last batch has 4 rows of padding, of 12 sentences 3.
+    config, run_dir = configs.load(write_config({**jit, "training.batch_size": 16}), []), str(tmp_path / "run")
     assert train(config, run_dir, NO_STRATEGY) == 0
-    assert np.isfinite(
-        evaluate(run_dir, "decoding.batch_size=5")["bleu"]
-    )  # 12 sentences: the last batch has 3 rows of padding
+    assert np.isfinite(evaluate(run_dir, "decoding.batch_size=5")["bleu"])
     translator = from_trained(load([run_dir], [], None), alignment="hard")
     assert len(list(translator(["1 2", "", "1"], 0))) == 3
     assert uses is None or uses

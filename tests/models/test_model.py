@@ -1,14 +1,12 @@
-"""Encoder, bridge, decoder and model, with each option: compared with NumPy, or tested by properties."""
+"""Properties of encoder, bridge, decoder and model: initial weights, dropout, alignments of slots, options."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.equations import sigmoid
-from helpers.models import V, make_model, padded
+from helpers.models import make_model, padded
 from studies.mechanisms import NESTED_MEMORY
 
 from memattn.data.vocabulary import BOS, EOS
-from memattn.models.bridge import Bridge
 from memattn.models.decoder import Decoder
 from memattn.models.dropout import dropout
 from memattn.models.encoder import Encoder
@@ -16,92 +14,9 @@ from memattn.models.seq2seq import Seq2Seq
 from memattn.options import OptionError
 
 
-def lstm(inputs, cell, h=None, c=None):
-    """An LSTM over inputs [T, D] in NumPy, with the gates in the order i, f, c, o; all outputs and the final state."""
-    kernel, recurrent, bias = (weight.numpy() for weight in (cell.kernel, cell.recurrent_kernel, cell.bias))
-    units = recurrent.shape[0]
-    h = np.zeros(units) if h is None else h
-    c = np.zeros(units) if c is None else c
-    outputs = []
-    for x in inputs:
-        i, f, g, o = np.split(x @ kernel + h @ recurrent + bias, 4)
-        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-        h = sigmoid(o) * np.tanh(c)
-        outputs.append(h)
-    return np.array(outputs), h, c
-
-
-def test_encoder_is_two_independent_stacks():
-    tf.keras.utils.set_random_seed(0)
-    encoder = Encoder(layers=2, units=3)
-    inputs = np.random.default_rng(0).normal(size=(2, 5, 4)).astype(np.float32)
-    lengths = [5, 3]
-    states, final = encoder(tf.constant(inputs), tf.sequence_mask(lengths, 5))
-    assert states.shape == (2, 5, 6)
-    assert final.shape == (2, 24)
-    for b, length in enumerate(lengths):
-        real, expected_final = inputs[b, :length], []
-        tops = []
-        for stack, turn in ((encoder.forward, 1), (encoder.backward, -1)):
-            outputs = real[::turn]
-            for layer in stack:
-                outputs, h, c = lstm(outputs, layer.cell)
-                expected_final += [h, c]
-            tops.append(outputs[::turn])
-        np.testing.assert_allclose(states[b, :length], np.concatenate(tops, -1), rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(final[b], np.concatenate(expected_final), rtol=1e-4, atol=1e-5)
-
-
-def test_bridges_compute_the_first_states_of_the_decoder():
-    final = np.random.default_rng(0).normal(size=(2, 7)).astype(np.float32)
-    zero = Bridge("zero", layers=2, units=3)(tf.constant(final))
-    assert len(zero) == 2
-    assert all(not part.numpy().any() and part.shape == (2, 3) for cell in zero for part in cell)
-    bridge = Bridge("dense", layers=2, units=3)
-    cells = bridge(tf.constant(final))
-    expected = final @ bridge.dense.kernel.numpy() + bridge.dense.bias.numpy()
-    np.testing.assert_allclose(np.concatenate([part for cell in cells for part in cell], -1), expected, rtol=1e-5)
-
-
-@pytest.mark.parametrize("input_feeding", [True, False])
-@pytest.mark.parametrize("mix", [True, False])
-def test_decoder_computes_equations_3_6_and_7(input_feeding, mix):
-    model = make_model("memory", {"num_slots": 3}, input_feeding=input_feeding, mix=mix, layers=2)
-    source, target = [4, 7, EOS], [5, 6, 7, EOS]
-    logits = model(padded([source]), padded([target])).numpy()[0]
-    memory, cells = model.encode(padded([source]))
-    rows = memory["values"].numpy()[0]
-    w_beta = model.attention.decoder_scores.kernel.numpy()
-    embeddings = model.target_embedding.embeddings.numpy()
-    context = np.zeros(rows.shape[1])
-    states = [tuple(part.numpy()[0] for part in cell) for cell in cells]
-    for t, token in enumerate([BOS, *target[:-1]]):
-        h = np.concatenate([embeddings[token], context]) if input_feeding else embeddings[token]
-        for i, layer in enumerate(model.decoder.stack):
-            _, h, c = lstm([h], layer.cell, *states[i])
-            states[i] = (h, c)
-        beta = np.exp(h @ w_beta) / np.exp(h @ w_beta).sum()  # Eq. 7, of this step's output
-        context = beta @ rows  # Eq. 6
-        features = np.concatenate([h, context])
-        if mix:
-            dense = model.decoder.mixing_layer
-            features = np.tanh(features @ dense.kernel.numpy() + dense.bias.numpy())
-        expected = features @ model.output_layer.kernel.numpy() + model.output_layer.bias.numpy()  # Eq. 3
-        np.testing.assert_allclose(logits[t], expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    "name, bridge, expected",
-    [
-        ("memory", "auto", "zero"),
-        ("bahdanau", "auto", "zero"),
-        ("none", "auto", "dense"),
-        ("memory", "dense", "dense"),
-        ("bahdanau", "zero", "zero"),
-    ],
-)
-def test_the_config_chooses_the_bridge(name, bridge, expected):
-    assert make_model(name, {}, bridge=bridge).bridge.kind == expected
+@pytest.mark.parametrize(("name", "expected"), [("memory", "zero"), ("bahdanau", "zero"), ("none", "dense")])
+def test_the_bridge_goes_by_the_attention_mechanism_by_default(name, expected):
+    assert make_model(name, {}).bridge.kind == expected
 
 
 def test_tied_embeddings_share_their_matrices():
@@ -143,37 +58,25 @@ def test_dropout_has_a_fresh_mask_each_step_and_keeps_the_mean():
     assert dropout(inputs, 0.2, None) is inputs
 
 
+def decoded(layer, inputs, states, seed=None):
+    """The features [1, 4, F] of a decoder for inputs and source states that are all of one value, from zeros."""
+    memory = layer.attention.memorize(states * tf.ones([1, 3, 8]), tf.ones([1, 3], tf.bool))
+    cells = [(tf.zeros([1, 8]),) * layer.state_parts] * getattr(layer, "layers", 1)
+    return layer(inputs * tf.ones([1, 4, 8]), cells, memory, seed)[0].numpy()
+
+
 @pytest.mark.parametrize(
-    ("decoder", "input_feeding"), [("lstm", True), ("lstm", False), ("gru", True), ("rnnsearch", True)]
+    "switches",
+    [{}, {"input_feeding": False}, {"decoder": "gru"}, {"decoder": "rnnsearch"}],
+    ids=lambda switches: "-".join(map(str, switches.values())),
 )
-def test_encoder_and_decoder_both_have_dropout(decoder, input_feeding):
-    model = make_model("bahdanau", {}, dropout=0.5, decoder=decoder, input_feeding=input_feeding)
-    source, target, seed = padded([[4, 5, EOS]]), padded([[5, 6, EOS]]), tf.constant([1, 2])
-    plain = model(source, target).numpy()
-    by_encoder = model.teacher_forced_logits(model.encode(source, seed), target)
-    by_decoder = model.teacher_forced_logits(model.encode(source), target, seed)
-    assert np.abs(by_encoder - plain).max() > 1e-3
-    assert np.abs(by_decoder - plain).max() > 1e-3
-
-
-@pytest.mark.parametrize("decoder", ["lstm", "gru", "rnnsearch"])
-def test_contexts_have_dropout(decoder):
-    """Embeddings are 0, so dropping them changes nothing."""
-    model = make_model("bahdanau", {}, dropout=0.5, decoder=decoder)
-    model.target_embedding.embeddings.assign(tf.zeros_like(model.target_embedding.embeddings))
-    source, target = padded([[4, 5, EOS]]), padded([[5, 6, EOS]])
-    dropped = model.teacher_forced_logits(model.encode(source), target, tf.constant([1, 2]))
-    assert np.abs(dropped - model(source, target)).max() > 1e-3
-
-
-@pytest.mark.parametrize("decoder", ["lstm", "gru", "rnnsearch"])
-def test_target_embeddings_have_dropout(decoder):
-    """Source states, and so contexts, are 0."""
-    layer = make_model("bahdanau", {}, dropout=0.5, decoder=decoder).decoder
-    memory = layer.attention.memorize(tf.zeros([1, 3, 8]), tf.ones([1, 3], tf.bool))
-    state = [(tf.zeros([1, 8]),) * (2 if decoder == "lstm" else 1)]
-    dropped, plain = (layer(tf.ones([1, 4, 8]), state, memory, seed)[0] for seed in (tf.constant([1, 2]), None))
-    assert np.abs(dropped - plain).max() > 1e-3
+@pytest.mark.parametrize(("embedding", "state"), [(1.0, 0.0), (0.0, 1.0)], ids=["embeddings", "contexts"])
+def test_both_inputs_of_a_decoder_have_dropout(switches, embedding, state):
+    """Where the other input is 0, dropping it changes nothing."""
+    layer = make_model("bahdanau", {}, dropout=0.5, **switches).decoder
+    dropped, plain = (decoded(layer, embedding, state, seed) for seed in (tf.constant([1, 2]), None))
+    is_read = embedding or "input_feeding" not in switches
+    assert (np.abs(dropped - plain).max() > 1e-3) == bool(is_read)
 
 
 @pytest.mark.parametrize("input_feeding", [True, False])
@@ -181,9 +84,7 @@ def test_the_upper_layers_of_the_decoder_have_dropout(input_feeding):
     """The first layer reads zeros; its bias gives it an output."""
     layer = make_model("bahdanau", {}, dropout=0.5, layers=2, input_feeding=input_feeding).decoder
     layer.stack[0].cell.bias.assign(tf.ones([32]))
-    memory = layer.attention.memorize(tf.zeros([1, 3, 8]), tf.ones([1, 3], tf.bool))
-    state = [(tf.zeros([1, 8]),) * 2] * 2
-    dropped, plain = (layer(tf.zeros([1, 4, 8]), state, memory, seed)[0] for seed in (tf.constant([1, 2]), None))
+    dropped, plain = (decoded(layer, 0.0, 0.0, seed) for seed in (tf.constant([1, 2]), None))
     assert np.abs(dropped - plain).max() > 1e-3
 
 
@@ -251,37 +152,25 @@ def test_each_decoder_step_draws_a_new_dropout_mask(kind):
         cell.bias.assign(np.repeat(gates, 8))
     first = decoder.stack[0].cell
     first.kernel.assign(0 * first.kernel)
-    memory = decoder.attention.memorize(tf.zeros([1, 3, 8]), tf.ones([1, 3], tf.bool))
-    state = [(tf.zeros([1, 8]),) * (2 if kind == "lstm" else 1)] * 2
-    features, _ = decoder(tf.ones([1, 6, 8]), state, memory, tf.constant([1, 2]))
-    assert len({tuple(step) for step in features[0].numpy()}) > 3
+    features = decoded(decoder, 1.0, 0.0, tf.constant([1, 2]))
+    assert len({tuple(step) for step in features[0]}) > 3
 
 
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
         ({"encoder": "rnn"}, "encoder: 'rnn' is none of lstm, gru, cgru"),
-        ({"dropout": 1.5}, "dropout: must be at least 0 and below 1, not 1.5"),
         ({"bridge": "zero", "attention": {"name": "none"}}, "bridge: zero hides the source from a model"),
         ({"bridge": "backward", "layers": 2}, "bridge: backward is for layers: 1, not 2"),
-        (
-            {"tie_embeddings": "all", "embedding_size": 5},
-            "tie_embeddings: all needs embedding_size: 8, as units",
-        ),
+        ({"tie_embeddings": "all", "embedding_size": 5}, "tie_embeddings: all needs embedding_size: 8, as units"),
         ({"tie_embeddings": "all", "mix": False}, "tie_embeddings: all needs mix: true"),
         ({"encoder_reduce": (0,)}, r"encoder_reduce\[0\]: must be at least 1 and at most 100, not 0"),
         ({"encoder_reduce": (2, 2)}, "encoder_reduce: 2 factors, but 1 layers have 0 joints"),
-        ({"decoder": "rnnsearch", "layers": 2}, "layers: must be 1 with decoder: rnnsearch"),
-        ({"decoder": "rnnsearch", "mix": False}, "mix: must be true with decoder: rnnsearch"),
-        ({"decoder": "rnnsearch", "input_feeding": False}, "input_feeding: must be true with decoder: rnnsearch"),
-        ({"decoder": "rnnsearch", "units": 7}, "units: must be even with decoder: rnnsearch"),
-        (
-            {"decoder": "rnnsearch", "tie_embeddings": "all"},
-            "tie_embeddings: all needs embedding_size: 4, half",
-        ),
-        ({"decoder": "rnnsearch", "encoder_layers": 2}, "bridge: the bridge backward, .* is for encoder_layers: 1"),
         ({"encoder": "cgru", "encoder_reduce": (2,)}, "encoder_reduce: is for encoder: lstm or gru"),
         ({"encoder": "cgru", "bridge": "backward"}, "bridge: backward is for encoder: lstm or gru; take dense"),
+        ({"decoder": "rnnsearch", "mix": False}, "mix: must be true with decoder: rnnsearch"),
+        ({"decoder": "rnnsearch", "units": 7}, "units: must be even with decoder: rnnsearch"),
+        ({"decoder": "rnnsearch", "encoder_layers": 2}, "bridge: the bridge backward, .* is for encoder_layers: 1"),
         ({"spec_augment": 1}, "spec_augment: is for sources of vectors"),
         ({"attention": "mocha"}, "attention: expected a mapping such as {name: bahdanau}, not 'mocha'"),
         ({"attention": {"name": "memory", "num_slot": 2}}, "attention.num_slot: .*; did you mean num_slots?"),
@@ -291,37 +180,6 @@ def test_options_that_a_model_cannot_have_are_refused(changes, problem):
     arguments = make_model("memory", {}).get_config()
     with pytest.raises(OptionError, match=f"^{problem}"):
         Seq2Seq.from_config({**arguments, **changes})
-
-
-def test_the_config_of_a_model_of_an_earlier_version_makes_the_same_model():
-    """The options stood beside the sizes before they had a dataclass, and Keras files keep them so."""
-    model = make_model("memory", {"num_slots": 2})
-    earlier = {
-        "vocabulary_size": V,
-        "max_source_length": 6,
-        "layers": 1,
-        "units": 8,
-        "embedding_size": 8,
-        "dropout": 0.0,
-        "init_scale": 0.8,
-        "input_feeding": True,
-        "mix": True,
-        "bridge": "auto",
-        "tie_embeddings": "none",
-        "attention": {"name": "memory", "num_slots": 2},
-        "encoder_layers": None,
-        "encoder_units": 4,
-        "encoder_reduce": [],
-        "encoder": "lstm",
-        "decoder": "lstm",
-        "source_features": None,
-        "spec_augment": 0,
-        "name": model.name,
-        "dtype": "float32",
-    }
-    again = Seq2Seq.from_config(earlier)
-    assert again.get_config() == model.get_config()
-    assert [weight.shape for weight in again.weights] == [weight.shape for weight in model.weights]
 
 
 def test_a_model_is_built_without_a_call(monkeypatch):

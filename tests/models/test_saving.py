@@ -1,11 +1,12 @@
 """The parts of a model are Keras layers: `.keras` files and configs restore them. Options may be scalars of NumPy."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.layers import KERAS_3, make
+from helpers.mechanisms import KERAS_3, assert_all_different, make, random_weights
 from helpers.models import V, make_model, padded
 
 from memattn import attention
@@ -29,53 +30,47 @@ def _decode(layer, inputs, hidden, states, mask):
     return layer(inputs, cells, {"values": states, "keys": states, "mask": mask})
 
 
-def _decoder(kind, **options):
-    mechanism = attention.LuongAttention(units=U)
+def _decoder(kind, initializer="glorot_uniform", **options):
+    mechanism = attention.LuongAttention(units=U, initializer=initializer)
     mechanism.build((None, None, U), (None, None, U))
-    return kind(attention=mechanism, units=U, dropout=0.25, **options)
+    return kind(attention=mechanism, units=U, dropout=0.25, initializer=initializer, **options)
 
 
 ENCODED, DECODED = [INPUTS, MASK], [INPUTS, INPUTS[:, 0], INPUTS, MASK]
-PARTS = {  # maker of a layer, its inputs, and a function that calls it, if they are not its arguments
-    "lstm": (lambda: LSTM(3), [INPUTS]),
-    "lstm with a mask": (
-        lambda: LSTM(3, go_backwards=True),
-        ENCODED,
-        lambda layer, *both: layer(both[0], mask=both[1]),
-    ),
-    "encoder": (lambda: Encoder(layers=2, units=U, dropout=0.25, reduce=(2,), initializer="he_normal"), ENCODED),
-    "encoder of GRUs": (lambda: Encoder(layers=1, units=U, cell="gru"), ENCODED),
-    "active encoder": (lambda: ActiveMemoryEncoder(layers=1, units=U), ENCODED),
-    "zero bridge": (lambda: Bridge("zero", layers=2, units=3, parts=1), [FINAL]),
-    "dense bridge": (lambda: Bridge("dense", layers=2, units=3, parts=1), [FINAL]),
-    "backward bridge": (lambda: Bridge("backward", layers=1, units=3, encoder_units=U), [FINAL]),
-    "decoder": (lambda: _decoder(Decoder, layers=2), DECODED, _decode),
+# Maker of a layer, its inputs, and a function that calls it, if they are not its arguments.
+INITIALIZED = {  # by an initializer
+    "encoder": (partial(Encoder, layers=2, units=U, dropout=0.25, reduce=(2,)), ENCODED),
+    "encoder of GRUs": (partial(Encoder, layers=2, units=U, cell="gru"), ENCODED),
+    "active encoder": (partial(ActiveMemoryEncoder, layers=1, units=U), ENCODED),
+    "dense bridge": (partial(Bridge, "dense", layers=2, units=3, parts=1), [FINAL]),
+    "backward bridge": (partial(Bridge, "backward", layers=1, units=3, encoder_units=U), [FINAL]),
+    "decoder": (partial(_decoder, Decoder, layers=2), DECODED, _decode),
     "decoder without input feeding": (
-        lambda: _decoder(Decoder, layers=1, input_feeding=False, mix=False),
+        partial(_decoder, Decoder, layers=1, input_feeding=False, mix=False),
         DECODED,
         _decode,
     ),
-    "decoder of GRUs": (lambda: _decoder(GRUDecoder, layers=2), DECODED, _decode),
-    "rnnsearch": (lambda: _decoder(RNNsearchDecoder), DECODED, _decode),
-    "token reader": (lambda: TokenReader(7, 3), [np.array([[1, 2, 0]])]),
-    "feature reader": (lambda: FeatureReader(U, spec_augment=2), [INPUTS]),
+    "decoder of GRUs": (partial(_decoder, GRUDecoder, layers=2), DECODED, _decode),
+    "rnnsearch": (partial(_decoder, RNNsearchDecoder), DECODED, _decode),
+}
+PARTS = {
+    **INITIALIZED,
+    "lstm": (partial(LSTM, 3), [INPUTS]),
+    "lstm with a mask": (partial(LSTM, 3, go_backwards=True), ENCODED, lambda layer, x, mask: layer(x, mask=mask)),
+    "zero bridge": (partial(Bridge, "zero", layers=2, units=3, parts=1), [FINAL]),
+    "token reader": (partial(TokenReader, 7, 3), [np.array([[1, 2, 0]])]),
+    "feature reader": (partial(FeatureReader, U, spec_augment=2), [INPUTS]),
     **{
-        f"cell {name}": (lambda kind=kind: kind(maps=6, width=2, dropout=0.25), [MEMORY, np.array([6, 3])])
+        f"cell {name}": (partial(kind, maps=6, width=2, dropout=0.25), [MEMORY, np.array([6, 3])])
         for name, kind in CELLS.items()
     },
 }
+NEURAL_GPU = NeuralGPUConfig(layers=1, units=6, width=2, cell="dngpu", dropout=0.25)
 MODELS = {
-    "memory": lambda: make_model("memory", {"num_slots": 2}, encoder_reduce=(2,), encoder_layers=2, init_scale=0.75),
-    "tied": lambda: make_model("bahdanau", {}, tie_embeddings="all", init_scale=0.75),
-    "rnnsearch": lambda: make_model("bahdanau", {}, decoder="rnnsearch", init_scale=0.75),
-    **{
-        name: lambda kind=kind: kind(
-            NeuralGPUConfig(layers=1, units=6, width=2, cell="dngpu", dropout=0.25),
-            vocabulary_size=V,
-            max_source_length=6,
-        )
-        for name, kind in KINDS.items()
-    },
+    "memory": partial(make_model, "memory", {"num_slots": 2}, encoder_reduce=(2,), encoder_layers=2, init_scale=0.75),
+    "tied": partial(make_model, "bahdanau", {}, tie_embeddings="all", init_scale=0.75),
+    "rnnsearch": partial(make_model, "bahdanau", {}, decoder="rnnsearch", init_scale=0.75),
+    **{name: partial(kind, NEURAL_GPU, vocabulary_size=V, max_source_length=6) for name, kind in KINDS.items()},
 }
 
 
@@ -84,10 +79,14 @@ def assert_equal_outputs(outputs, restored_outputs):
         np.testing.assert_allclose(values, restored, rtol=1e-6, atol=1e-7)
 
 
+def _call(layer, *inputs):
+    return layer(*inputs)
+
+
 @pytest.mark.skipif(not KERAS_3, reason="Keras 2 does not restore weights that no functional model has made")
 @pytest.mark.parametrize("part", PARTS)
 def test_a_keras_file_restores_a_part_of_a_model(part, tmp_path):
-    make, arrays, call = (*PARTS[part], lambda layer, *inputs: layer(*inputs))[:3]
+    make, arrays, call = (*PARTS[part], _call)[:3]
     inputs = [tf.keras.Input(array.shape[1:], dtype=array.dtype) for array in arrays]
     model = tf.keras.Model(inputs, call(make(), *inputs))
     model.save(tmp_path / "model.keras")
@@ -104,27 +103,31 @@ def test_a_keras_file_restores_a_model(name, tmp_path):
     assert_equal_outputs(model(source, source), restored(source, source))
 
 
-def of_numpy(value, integers=False):
-    """Returns a value with NumPy's scalars in place of Python's; integers only on demand, as Keras takes none."""
+@pytest.mark.parametrize("part", INITIALIZED)
+@pytest.mark.parametrize("seed", [None, 5])
+def test_no_two_weights_of_a_part_of_a_model_have_equal_initial_values(part, seed):
+    make, arrays, call = (*INITIALIZED[part], _call)[:3]
+    layer = make(initializer=tf.keras.initializers.RandomUniform(-0.1, 0.1, seed=seed))
+    restored = type(layer).from_config(json.loads(json.dumps(layer.get_config())))
+    for each in (layer, restored):
+        call(each, *map(tf.constant, arrays))
+        assert_all_different(random_weights(each))
+    if seed is not None and part != "active encoder":  # whose cells have initializers of their own
+        for values, same in zip(random_weights(layer), random_weights(restored), strict=True):
+            np.testing.assert_array_equal(values, same)
+
+
+def of_numpy(value):
+    """Returns a value with NumPy's scalars in place of Python's."""
     if isinstance(value, dict):
-        return {key: of_numpy(item, integers) for key, item in value.items()}
-    kinds = {bool: np.bool_, float: np.float32, **({int: np.int64} if integers else {})}
-    return kinds[type(value)](value) if type(value) in kinds else value
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_the_config_of_a_part_holds_values_of_python(part):
-    layer = PARTS[part][0]()
-    config = layer.get_config()
-    names = set(layer.constructor_arguments() if hasattr(layer, "constructor_arguments") else ()) - {"attention"}
-    made = type(layer).from_config({**config, **{name: of_numpy(config[name]) for name in names}})
-    assert json.dumps(made.get_config()) == json.dumps(config)
+        return {key: of_numpy(item) for key, item in value.items()}
+    return {bool: np.bool_, float: np.float32, int: np.int64}.get(type(value), lambda same: same)(value)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_config_of_a_model_holds_values_of_python(name):
     config = MODELS[name]().get_config()
-    made = MODELS[name]().from_config(of_numpy(config, integers=True))
+    made = MODELS[name]().from_config(of_numpy(config))
     assert json.dumps(made.get_config()) == json.dumps(config)
 
 
@@ -132,6 +135,6 @@ def test_the_config_of_a_model_holds_values_of_python(name):
 def test_the_config_of_a_mechanism_holds_values_of_python(name):
     config = make(name, {}).get_config()
     arguments = attention.MECHANISMS[name].constructor_arguments()
-    of_numpy_options = of_numpy({option: config[option] for option in arguments}, integers=True)
+    of_numpy_options = of_numpy({option: config[option] for option in arguments})
     made = attention.MECHANISMS[name].from_config({**config, **of_numpy_options})
     assert json.dumps(made.get_config()) == json.dumps(config)

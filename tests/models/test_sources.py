@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.equations import recurrent_layer
 from helpers.models import make_model
 from helpers.runs import NO_STRATEGY
 
@@ -32,28 +33,16 @@ def feature_model(name="bahdanau", options=None, **switches):
     )
 
 
-def lstm(layer, inputs):
-    """The outputs [S, U] of a Keras LSTM's weights on inputs [S, E], by NumPy, in the layer's direction."""
-    kernel, recurrent, bias = (np.array(weight) for weight in layer.get_weights())
-    order = range(len(inputs))[::-1] if layer.go_backwards else range(len(inputs))
-    h, c, outputs = np.zeros(layer.units), np.zeros(layer.units), np.zeros([len(inputs), layer.units])
-    for place in order:
-        i, f, g, o = np.split(inputs[place] @ kernel + h @ recurrent + bias, 4)
-        c = c / (1 + np.exp(-f)) + np.tanh(g) / (1 + np.exp(-i))
-        h = outputs[place] = np.tanh(c) / (1 + np.exp(-o))
-    return outputs
-
-
 @pytest.mark.parametrize("length", [1, 5, 6, 7])
 def test_an_encoder_joins_the_same_neighbours_in_both_directions(length):
     encoder = Encoder(layers=3, units=4, reduce=[2, 3])
     encoder.build((None, None, F))
     inputs = np.random.RandomState(3).randn(length, F).astype(np.float32)
     tops = []
-    for stack in (encoder.forward, encoder.backward):
+    for stack, turn in ((encoder.forward, 1), (encoder.backward, -1)):
         outputs = inputs
         for layer, factor in zip(stack, (2, 3, 1), strict=True):
-            outputs = lstm(layer, outputs)
+            outputs = recurrent_layer(layer.cell, outputs[::turn])[0][::turn]
             outputs = np.pad(outputs, [(0, -len(outputs) % factor), (0, 0)])
             outputs = outputs.reshape(len(outputs) // factor, -1)
         tops.append(outputs)
@@ -76,34 +65,19 @@ def test_padding_and_other_sources_do_not_change_outputs(name, options):
         np.testing.assert_allclose(together[row], alone[0], atol=1e-5)
 
 
-def test_a_search_and_its_scores_equal_teacher_forcing():
-    model = feature_model()
-    config = DecodingConfig(beam_size=3, max_length_ratio=4.0, jit_compile=False, coverage_penalty=0.0)
-    source = batch_of(LENGTHS, 12)
-    hypotheses = Searcher(model, config)(source)
-    limits = [4 * -(-length // 6) for length in LENGTHS]  # the limit counts states
-    assert (hypotheses.lengths[:, 0] <= limits).all()
-    target = np.full([len(LENGTHS), max(limits) + 1], PAD, np.int32)
-    for row, length in enumerate(hypotheses.lengths[:, 0]):
-        target[row, :length] = hypotheses.tokens[row, 0, :length]
-        target[row, length] = EOS if length < limits[row] else PAD
-    np.testing.assert_allclose(Scorer(model)(source, target), hypotheses.scores[:, 0], atol=1e-4)
-
-
-def test_a_coverage_penalty_is_of_the_real_states():
-    """The best score is the log-probability plus 0.2 times the sum of log min(weight of a state in all steps, 1)."""
-    model = feature_model()
-    config = DecodingConfig(beam_size=3, max_length_ratio=4.0, jit_compile=False, coverage_penalty=0.2)
-    source = batch_of(LENGTHS, 12)
+@pytest.mark.parametrize("penalty", [0.0, 0.2])
+def test_a_score_is_that_under_teacher_forcing_with_a_coverage_penalty_of_the_real_states(penalty):
+    """The log-probability plus the penalty times the sum of log min(weight of a state in all steps, 1)."""
+    model, source = feature_model(), batch_of(LENGTHS, 12)
+    config = DecodingConfig(beam_size=3, max_length_ratio=4.0, jit_compile=False, coverage_penalty=penalty)
     hypotheses = Searcher(model, config)(source)
     for row, length in enumerate(LENGTHS):
-        target = np.array([[*hypotheses.tokens[row, 0, : hypotheses.lengths[row, 0]], EOS]], np.int32)
-        num_steps = min(target.shape[1], 4 * num_states(length, (2, 3)))  # a hypothesis of full length has no end
-        target, alone = target[:, :num_steps], source[row : row + 1, :length]
-        encoded = model.encode(tf.constant(alone))
-        _, weights = model._teacher_forced(encoded, tf.constant(target), None)
+        limit = 4 * num_states(length, (2, 3))  # a hypothesis of full length has no end
+        target = np.array([[*hypotheses.tokens[row, 0, : hypotheses.lengths[row, 0]], EOS][:limit]], np.int32)
+        alone = source[row : row + 1, :length]
+        _, weights = model._teacher_forced(model.encode(tf.constant(alone)), tf.constant(target), None)
         coverage = np.log(np.minimum(weights.numpy()[0].sum(0), 1)).sum()
-        expected = Scorer(model)(alone, target)[0] + 0.2 * coverage
+        expected = Scorer(model)(alone, target)[0] + penalty * coverage
         np.testing.assert_allclose(hypotheses.scores[row, 0], expected, rtol=1e-4)
 
 
@@ -158,12 +132,12 @@ def test_masks_of_training_cover_stretches_of_time_and_bands_and_depend_on_the_s
     np.testing.assert_array_equal(masked[:, :25] == 0, in_time[:, :, None] | in_bands[:, None])
     assert 0 < in_time.sum(1).max() <= 2 * 5
     assert 0 < in_bands.sum(1).max() <= 2 * 10
-    assert in_time.any(0).all()  # any place may be covered
+    assert in_time.any(0).all()  # any position may be covered
     assert in_bands.any(0).all()
     np.testing.assert_array_equal(reader(tf.constant(source)), np.nan_to_num(source))
 
 
-def test_no_mask_covers_more_than_its_share():
+def test_no_mask_covers_more_than_its_fraction():
     source = tf.ones([500, 4, 2])  # a fifth of the positions, or a third of the values, is less than one
     np.testing.assert_array_equal(FeatureReader(2, spec_augment=2)(source, tf.constant([1, 2])), source)
 

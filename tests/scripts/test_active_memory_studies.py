@@ -5,12 +5,13 @@ import math
 from fractions import Fraction
 from types import SimpleNamespace
 
+import adding_problem
 import numpy as np
 import pytest
+import subsequence_search
 import tensorflow as tf
-from helpers.studies import made_up, reproduce_tiny, rows_of
-from studies import adding_problem, kaiser2016, subsequence
-from studies.output import Output
+from helpers.studies import reproduce_tiny
+from studies import kaiser2016
 
 from memattn.runs.trained import load
 
@@ -99,7 +100,6 @@ def test_a_model_of_the_adding_problem_learns(name, monkeypatch):
     assert cell["validation_right"] > 0.3  # a constant has 0.15
     assert cell["right"] > 0.25
     assert cell["epochs"] == 6 or cell["right"] == 1
-    assert cell["model"] == name
 
 
 def test_feed_forward_attention_is_the_papers_equation():
@@ -120,10 +120,10 @@ def test_feed_forward_attention_is_the_papers_equation():
 
 def test_the_loss_of_subsequence_search_is_its_equation():
     embeddings = tf.constant([[0.0, 0.0], [1.0, 0.0]])
-    np.testing.assert_allclose(subsequence.distances(embeddings, embeddings), [0, 0], atol=2e-4)
+    np.testing.assert_allclose(subsequence_search.distances(embeddings, embeddings), [0, 0], atol=2e-4)
     with tf.GradientTape() as tape:
         tape.watch(embeddings)
-        value = subsequence.loss(subsequence.distances(embeddings, embeddings), tf.constant([0.25, 2.0]))
+        value = subsequence_search.loss(subsequence_search.distances(embeddings, embeddings), tf.constant([0.25, 2.0]))
     assert float(value) == pytest.approx(0.75**2 / 2, abs=1e-4)
     assert np.isfinite(tape.gradient(value, embeddings)).all()
 
@@ -131,21 +131,21 @@ def test_the_loss_of_subsequence_search_is_its_equation():
 def test_the_bhattacharyya_coefficient_is_0_without_overlap_and_1_for_equal_distances():
     random = np.random.default_rng(1)
     near, far = random.uniform(0, 0.4, 500), random.uniform(0.6, 1, 500)
-    assert subsequence.bhattacharyya(near, far) == 0
-    assert subsequence.bhattacharyya(near, near) == pytest.approx(1)
+    assert subsequence_search.bhattacharyya(near, far) == 0
+    assert subsequence_search.bhattacharyya(near, near) == pytest.approx(1)
 
 
 def test_a_search_finds_near_embeddings_first_and_unrelated_embeddings_by_chance():
     random = np.random.default_rng(1)
     points = random.normal(size=[200, 3])
-    result = subsequence.search(points, points + 1e-3, random)
+    result = subsequence_search.search(points, points + 1e-3, random)
     assert (result["recall at 1"], result["median rank"]) == ("100.0%", 1)
-    result = subsequence.search(points, random.normal(size=[200, 3]), random)
+    result = subsequence_search.search(points, random.normal(size=[200, 3]), random)
     assert float(result["recall at 100"].rstrip("%")) == pytest.approx(50, abs=15)
 
 
 def test_where_all_embeddings_are_equal_a_search_finds_nothing():
-    result = subsequence.search(np.ones([150, 4]), np.ones([150, 4]), np.random.default_rng(1))
+    result = subsequence_search.search(np.ones([150, 4]), np.ones([150, 4]), np.random.default_rng(1))
     assert (result["recall at 100"], result["median rank"]) == ("0.0%", 150)
 
 
@@ -169,8 +169,8 @@ def test_a_table_labels_shares_that_test_sequences_chose(tmp_path, command):
 @pytest.mark.parametrize("pooling", ["feed-forward attention", "position windows, K = 4"])
 def test_training_an_embedding_raises_recall(pooling):
     def recall(steps):
-        model = subsequence.train(pooling, steps=steps, seed=1)
-        return float(subsequence.evaluate(model, rows=150, seed=1)["recall at 10"].removesuffix("%"))
+        model = subsequence_search.train(pooling, steps=steps, seed=1)
+        return float(subsequence_search.evaluate(model, rows=150, seed=1)["recall at 10"].removesuffix("%"))
 
     assert recall(150) > recall(1) + 15
 
@@ -192,21 +192,3 @@ def test_the_table_of_memory_lengths_has_a_row_for_each_way_to_choose_one(tmp_pa
     rows = reproduce_tiny("memory_length", {"memory_length": DUPLICATE}, command, tmp_path, monkeypatch)
     assert [row["length of the memory"] for row in rows] == ["estimate", "search", "search, length_penalty: 1"]
     assert {row["seeds"] for row in rows} == {"2"}
-
-
-def test_parsing_has_a_row_for_each_model_also_before_its_test(tmp_path):
-    output, rows = Output(str(tmp_path), "small"), []
-    for run in made_up("parsing", bleu=lambda config: 50.0):
-        seed = run.config.training.seed
-        validations = [{"step": "454", "bracketing_f1": str(10 * seed)}, {"step": "908", "bracketing_f1": "50"}]
-        run.result.scores.clear()
-        if run.config.model.kind == "seq2seq":
-            run.result.scores.update({"bracketing_f1": 60.0 + seed, "malformed_trees": 3.0})
-        rows.append(run._replace(validations=validations if seed < 3 else validations[:1]))
-    kaiser2016.parsing(output, rows)
-    bahdanau, *_, active = rows_of(output)
-    assert (bahdanau["model"], active["model"]) == ("Bahdanau", "Extended Neural GPU")
-    for row in (bahdanau, active):
-        assert (row["validation F1, step 454"], row["validation F1, step 908"]) == ("20.0", "")
-    assert (bahdanau["test F1"], bahdanau["min-max"], bahdanau["malformed trees, %"]) == ("62.0", "61.0-63.0", "3.0")
-    assert active["test F1"] == active["malformed trees, %"] == ""

@@ -7,20 +7,9 @@ from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
 from memattn import config as configs
 
 # `model.attention` as version 0.2 wrote it into a run folder, with all default values.
-FORMER = {
-    "name": "memory",
-    "num_slots": 4,
-    "encoder_scoring": "softmax",
-    "decoder_scoring": "softmax",
-    "encoder_normalize": "none",
-    "vote_scale": 1.0,
-    "read": "address",
-    "read_units": 64,
-    "nested": False,
-    "position_windows": False,
-    "position_encoding": False,
-    "renormalize": "sum",
-}
+FORMER = {"name": "memory", "num_slots": 4, "encoder_scoring": "softmax", "decoder_scoring": "softmax"}
+FORMER |= {"encoder_normalize": "none", "vote_scale": 1.0, "read": "address", "read_units": 64, "nested": False}
+FORMER |= {"position_windows": False, "position_encoding": False, "renormalize": "sum"}
 OVER_TIME = {"encoder_scoring": "softmax_time", "position_windows": True}
 
 

@@ -2,10 +2,10 @@
 
 import json
 
+import hard_attention
 import numpy as np
 import pytest
 import tensorflow as tf
-from studies import hard_attention
 
 import memattn
 from memattn.data.vocabulary import EOS, PAD
@@ -70,12 +70,12 @@ def test_draws_follow_the_weights_of_bahdanau_attention(layer_and_memory):
     choices, _ = layer.score(query, memory, seed=tf.constant([1, 2]))
     np.testing.assert_array_equal(np.unique(choices), [0, 1])
     np.testing.assert_array_equal(np.sum(choices, -1), 1)
-    shares = np.mean(choices, (0, 1))
+    fractions = np.mean(choices, (0, 1))
     assert weights[:3].min() > 0.05
     assert np.ptp(weights[:3]) > 0.1
     assert np.any(layer.score(query, memory, seed=tf.constant([1, 3]))[0] != choices)
-    np.testing.assert_allclose(shares, weights, atol=0.03)  # four standard deviations
-    assert not shares[3:].any()
+    np.testing.assert_allclose(fractions, weights, atol=0.03)  # four standard deviations
+    assert not fractions[3:].any()
 
 
 def test_without_a_seed_the_most_probable_position_is_read(layer_and_memory):
@@ -83,17 +83,6 @@ def test_without_a_seed_the_most_probable_position_is_read(layer_and_memory):
     weights = layer.probabilities(query[:, :1], memory)[0, 0].numpy()
     choices, _ = layer.score(query[:, :1], memory)
     np.testing.assert_array_equal(choices[0, 0], np.arange(5) == weights.argmax())
-
-
-def test_sequences_have_an_end_and_padding():
-    rows = hard_attention.sequences(200, 5, np.random.default_rng(1))
-    assert rows.shape == (200, 6)
-    ends = (rows == EOS).argmax(1)
-    assert set(ends) == {1, 2, 3, 4, 5}
-    for row, end in zip(rows, ends, strict=True):
-        assert row[:end].min() >= hard_attention.FIRST_SYMBOL
-        assert row[:end].max() < hard_attention.FIRST_SYMBOL + hard_attention.SYMBOLS
-        assert not np.any(row[end + 1 :] != PAD)
 
 
 @pytest.mark.long
@@ -110,7 +99,7 @@ def test_a_copy_must_be_right_to_its_end(monkeypatch):
     hypotheses = Hypotheses(tokens, tf.zeros_like(tokens[:, :, 0]), tf.zeros(tokens.shape[:2]))
     monkeypatch.setattr(memattn, "beam_search", lambda *_, **__: hypotheses, raising=False)
     model = hard_attention.make_model(hard_attention.SOFT, 3)
-    assert hard_attention.share_copied(model, ids) == 0.25
+    assert hard_attention.fraction_copied(model, ids) == 0.25
 
 
 @pytest.mark.long

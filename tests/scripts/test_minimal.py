@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import runpy
 
 import minimal
 import numpy as np
@@ -76,24 +77,6 @@ def test_memory_attention_equals_that_of_the_package(encoder_scoring, decoder_sc
     )
 
 
-@pytest.mark.parametrize("encoder_scoring", minimal.SCORINGS)
-@pytest.mark.parametrize("longest", [None, 5], ids=["without_encodings", "with_encodings"])
-def test_slots_equal_those_of_the_package(encoder_scoring, longest):
-    ours = minimal.MemoryAttention(K, encoder_scoring, max_length=longest)
-    package = memattn.MemoryAttention(
-        num_slots=K,
-        encoder_scoring=encoder_scoring,
-        position_encoding=longest is not None,
-        max_source_length=longest,
-    )
-    states, mask = tf.random.normal([B, S, D]), tf.sequence_mask([S, 4], S)
-    ours.memorize(states, mask), package.memorize(states, mask)  # make the weights
-    ours.W_alpha.kernel.assign(package.encoder_scores.kernel)
-    slots = package.memorize(states, mask)["values"]
-    assert slots.shape == [B, K, D]
-    np.testing.assert_allclose(ours.memorize(states, mask), slots, rtol=1e-5, atol=1e-5)
-
-
 def test_bahdanau_attention_equals_that_of_the_package():
     names = [
         ("W_q.kernel", "query_layer.kernel"),
@@ -121,7 +104,7 @@ def test_texts_end_before_the_end_of_a_sequence():
 def test_the_script_trains_and_decodes(monkeypatch, capsys):
     options = ["--steps", "2", "--max_length", "3", "--position_encodings", "--slots", "2"]
     monkeypatch.setattr("sys.argv", ["minimal.py", *options])
-    minimal.main()
+    runpy.run_path(minimal.__file__, run_name="__main__")
     printed = capsys.readouterr().out
     assert re.search(r"^step 2, \d+ s: loss \d\.\d+, validation BLEU \d+\.\d$", printed, flags=re.MULTILINE)
     assert re.search(r"^memory: BLEU \d+\.\d on 1,000 new sequences", printed, flags=re.MULTILINE)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.layers import KERAS_3
+from helpers.mechanisms import KERAS_3
 from helpers.models import arrays, make_model
 from helpers.runs import NO_STRATEGY, replicas
 from helpers.training_steps import BATCH

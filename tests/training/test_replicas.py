@@ -10,7 +10,7 @@ from helpers.training_steps import BATCH, three_steps
 
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
-from memattn.runs.run import build_model
+from memattn.runs.build import build_model
 from memattn.runs.trained import load
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train

@@ -21,8 +21,9 @@ from memattn import xla
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS, PAD
 from memattn.errors import ConfigError, RunError
+from memattn.runs.build import build_model
 from memattn.runs.checkpoints import Checkpoint
-from memattn.runs.run import BEST, HYPOTHESES, METADATA, VALIDATIONS, Run, build_model
+from memattn.runs.run import BEST, HYPOTHESES, METADATA, VALIDATIONS, Run
 from memattn.search.searcher import Searcher
 from memattn.training.reporting import Events
 from memattn.training.step import TrainingStep, UpdateResult

@@ -24,13 +24,11 @@ class Cell(ConfiguredLayer):
       update_bias: initial bias of the update gate, in place of the first of `biases`.
 
     Attributes:
-      parts: number of convolutions of the memory: one for each gate, and one for the candidate.
-      biases: initial biases, one per convolution; none for a cell without biases.
+      biases: initial biases of the update gate, the reset gate and the candidate.
       gain: initial standard deviation of the kernels times sqrt(fan-in).
     """
 
-    parts = 3
-    biases: tuple[float, ...] = (1.0, 1.0, 0.0)  # of the update gate, the reset gate and the candidate
+    biases = (1.0, 1.0, 0.0)
     gain = 1.8
 
     def __init__(
@@ -51,18 +49,14 @@ class Cell(ConfiguredLayer):
             self.biases = (update_bias, *self.biases[1:])
 
     def build(self, memory_shape):
-        gates = (self.parts - 1) * self.maps
-        self.gates_kernel = self._kernel(gates, "gates_kernel") if gates else None  # U' and U'' of Eq. 1
+        self.gates_kernel = self._kernel(2 * self.maps, "gates_kernel")  # U' and U'' of Eq. 1
         self.kernel = self._kernel(self.maps, "kernel")  # U
-        tape = self.parts * self.maps if self.reads_tape else 0
-        self.tape_kernel = self._kernel(tape, "tape_kernel") if tape else None  # W', W'' and W
-        self.bias = None
-        if self.biases:
-            self.bias = self.add_weight(
-                shape=(self.parts * self.maps,),
-                initializer=lambda shape, dtype=None: tf.repeat(tf.constant(self.biases, dtype), self.maps),
-                name="bias",
-            )
+        self.tape_kernel = self._kernel(3 * self.maps, "tape_kernel") if self.reads_tape else None  # W', W'' and W
+        self.bias = self.add_weight(
+            shape=(3 * self.maps,),
+            initializer=lambda shape, dtype=None: tf.repeat(tf.constant(self.biases, dtype), self.maps),
+            name="bias",
+        )
         super().build(memory_shape)
 
     def _kernel(self, outputs, name):
@@ -75,7 +69,7 @@ class Cell(ConfiguredLayer):
         Args:
           memory: [R, n, w, m].
           lengths: [R], the number of positions of each memory; the rest is padding and stays 0.
-          tape: W * p of the output tape [R, n, w, parts * m], or None.
+          tape: W * p of the output tape [R, n, w, 3m], or None.
           seed: [2], turns dropout on.
         """
         raise NotImplementedError
@@ -86,7 +80,7 @@ class Cell(ConfiguredLayer):
         return embedded
 
     def _sums(self, memory, tape):
-        """Returns the gates' inputs [R, n, w, (parts - 1) m], and the candidate's without its convolution."""
+        """Returns the gates' inputs [R, n, w, 2m], and the candidate's without its convolution."""
         gates = convolution(memory, self.gates_kernel)
         added = tf.cast(self.bias, memory.dtype) if tape is None else tape + tf.cast(self.bias, memory.dtype)
         return gates + added[..., : gates.shape[-1]], added[..., gates.shape[-1] :]
@@ -139,20 +133,7 @@ class DiagonalGRU(Cell):
         return masked(update * moved + (1 - update) * candidate, lengths)
 
 
-@tf.keras.utils.register_keras_serializable("memattn")
-class ResidualCell(Cell):
-    """s + U * s, the simplest active memory (Kaiser & Bengio, 2016, section 2). Dropout is on what is added."""
-
-    parts, biases, gain = 1, (), 0.1
-
-    def call(self, memory, lengths, tape=None, seed=None):
-        added = convolution(memory, self.kernel)
-        if tape is not None:
-            added += tape
-        return masked(memory + dropout(added, self.dropout, seed), lengths)
-
-
-CELLS = {"cgru": ConvolutionalGRU, "residual": ResidualCell, "dngpu": DiagonalGRU}
+CELLS = {"cgru": ConvolutionalGRU, "dngpu": DiagonalGRU}
 
 
 def run_steps(cells: Sequence[Cell], memory: tf.Tensor, lengths: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:

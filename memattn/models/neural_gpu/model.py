@@ -30,8 +30,7 @@ class NeuralGPUConfig(Options):
     # neural_gpu: computes all outputs at once; markovian: each output depends on the one before; extended: a decoder
     # of cells with an output tape
     kind: Literal["neural_gpu", "markovian", "extended"] = "neural_gpu"
-    # cgru: the convolutional GRU of Kaiser & Bengio (2016); residual: their residual cell; dngpu: the diagonal cell of
-    # Freivalds & Liepins (2017)
+    # cgru: the convolutional GRU of Kaiser & Bengio (2016); dngpu: the diagonal cell of Freivalds & Liepins (2017)
     cell: Annotated[str, OneOf(CELLS)] = "cgru"
     width: PositiveInt = 4  # w, columns of the memory
     layers: PositiveInt = 2  # cells that update the memory one after the other at each step
@@ -76,7 +75,7 @@ class NeuralGPU(tf.keras.Model):
     training, n is the length of the source or of the target, whichever is longer, with its end of sentence. In
     decoding, `decoding.memory_ratio` gives n; without it, a search tries each n from the source's length to twice that.
 
-    This is a `memattn.models.interface.Model` without alignments.
+    This is a `memattn.models.interface.Model` without alignments, which describes the methods.
 
     Args:
       config: the options of the model. A class is one of the kinds, whatever `config.kind` is.
@@ -141,7 +140,6 @@ class NeuralGPU(tf.keras.Model):
         return Encoded(tf.where(is_token[:, :, None], embedded, tf.zeros_like(embedded)), _count(is_token))
 
     def state_mask(self, source: tf.Tensor) -> tf.Tensor:
-        """Returns a mask [B, S] of the tokens, false for padding."""
         return tf.not_equal(source, PAD)
 
     def memory_lengths(self, encoded: Encoded, ratio: MemoryRatio) -> Iterator[MemoryLength]:
@@ -184,10 +182,6 @@ class NeuralGPU(tf.keras.Model):
     def start(
         self, encoded: Encoded, num_queries: int, token_table: tf.Tensor, selected: Selection | None = None
     ) -> tuple[Decoding, dict[str, Any]]:
-        """Runs the encoder; returns what all decoder steps share, and the initial state of `num_queries` hypotheses.
-
-        `step` computes logits of all tokens, or only of the selected ones.
-        """
         decoding = Decoding(self.run(encoded), encoded.lengths, token_table, self._output(selected))
         return decoding, self._first_state(decoding, num_queries)
 
@@ -205,7 +199,6 @@ class NeuralGPU(tf.keras.Model):
         return self.teacher_forced_logits(self.encode(source), target, seed)
 
     def teacher_forced_logits(self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns logits [B, T, V] under teacher forcing, as `call` does, for what `encode` returned."""
         target_lengths = _count(tf.not_equal(target, PAD))
         sizes = [tensor.shape[1] or tf.shape(tensor)[1] for tensor in (encoded.embedded, target)]
         largest = max(sizes) if all(isinstance(size, int) for size in sizes) else tf.maximum(*sizes)
@@ -296,7 +289,7 @@ class ExtendedNeuralGPU(NeuralGPU):
 
     def _first_state(self, decoding, num_queries):
         memory = tf.repeat(decoding.memory[:, None], num_queries, 1)  # [B, Q, N, w, m]
-        tapes = [tf.repeat(tf.zeros_like(memory), cell.parts, -1) for cell in self.decoder]
+        tapes = [tf.repeat(tf.zeros_like(memory), 3, -1)] * len(self.decoder)
         return {**super()._first_state(decoding, num_queries), "memory": memory, "tapes": tapes}
 
     def _features(self, embedded, state, decoding, seed):
@@ -314,8 +307,8 @@ class ExtendedNeuralGPU(NeuralGPU):
         return features, {"position": position + 1, "memory": memory, "tapes": tapes}
 
     def _tape_change(self, outputs, position, cell, tape):
-        """Returns what outputs [B, Q, m] at positions [B, Q] of p add to W * p [B, Q, N, w, parts * m]."""
-        kernel = cast(cell.tape_kernel, outputs.dtype)  # [3, k, m, parts * m]
+        """Returns what outputs [B, Q, m] at positions [B, Q] of p add to W * p [B, Q, N, w, 3m]."""
+        kernel = cast(cell.tape_kernel, outputs.dtype)  # [3, k, m, 3m]
         middle, size = cell.columns // 2, tf.shape(tape)[2]
         columns = kernel[:, middle::-1] if middle else kernel  # for the first and the second column of W * p
         values = tf.einsum("bqm,ukmo->bquko", outputs, columns)

@@ -18,7 +18,7 @@ from memattn.data.sentences import Sentences
 from memattn.data.vocabulary import Vocabulary
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import provenance
-from memattn.runs.run import build_model
+from memattn.runs.build import build_model
 from memattn.search.searcher import BATCHES_AT_ONCE, Searcher, decode, warm_up
 from memattn.training.step import TrainingStep
 

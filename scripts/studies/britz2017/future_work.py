@@ -4,7 +4,8 @@ import math
 import os
 import statistics
 from collections.abc import Mapping
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import tensorflow as tf
@@ -30,6 +31,7 @@ from studies.runs import (
     groups,
     model_name,
     num_slots,
+    rows_by,
     steps_to,
     task_length,
     task_name,
@@ -57,7 +59,7 @@ def slots(output: Output, runs: list[SweepRun]) -> None:
         ]
         needed[task] = min(enough, default=None)
     rows = []
-    for task, shares in residuals.items():
+    for task, variances in residuals.items():
         fewest = needed[task]
         # The tolerance is chosen on the other tasks.
         known = {name: slots for name, slots in needed.items() if name != task and slots}
@@ -66,9 +68,9 @@ def slots(output: Output, runs: list[SweepRun]) -> None:
             {
                 "task": task,
                 "fewest slots": fewest or "none of them",
-                "predicted": slots_for(shares, tolerance),
+                "predicted": slots_for(variances, tolerance),
                 "residual variance (tolerance)": tolerance,
-                "error, factor": f"{_factor(shares, fewest, tolerance):.1f}" if fewest else "",
+                "error, factor": f"{_factor(variances, fewest, tolerance):.1f}" if fewest else "",
             }
         )
     output.table(rows, "Slots that a task needs, and slots that the contexts of Bahdanau attention predict")
@@ -108,24 +110,20 @@ def nested_slots(output: Output, runs: list[SweepRun]) -> None:
 
 def teacher(output: Output, teachers: list[SweepRun], taught: list[SweepRun]) -> None:
     """Writes training steps to 95 BLEU of memory attention: alone, with a teacher's encoder, with contexts as well."""
-    rows = []
-    for (length, from_teacher), runs in groups(taught, task_length, _from_teacher).items():
-        steps = [steps_to(run) for run in runs]
-        reached = [step for step in steps if step]
-        median = statistics.median(step or math.inf for step in steps)
-        rows.append(
-            {
-                "L": length,
-                "taken from the teacher": from_teacher,
-                **count(runs),
-                "with 95 BLEU": len(reached),
-                "training steps, median": f"{median:.0f}" if median < math.inf else "",
-                "min-max": formatting.extent(reached, ".0f") if reached else "",
-                **_steps_of_teacher(runs, teachers),
-                **_last_bleu("last BLEU, mean", runs),
-            }
-        )
-    output.table(rows, "Training steps of memory attention (K = 32) until it copies with 95 validation BLEU")
+
+    def steps(runs: list[SweepRun]) -> dict[str, Any]:
+        reached = [step for step in map(steps_to, runs) if step]
+        median = statistics.median(steps_to(run) or math.inf for run in runs)
+        return {
+            "with 95 BLEU": len(reached),
+            "training steps, median": f"{median:.0f}" if median < math.inf else "",
+            "min-max": formatting.extent(reached, ".0f") if reached else "",
+        }
+
+    keys = {"L": task_length, "taken from the teacher": _from_teacher}
+    columns = count, steps, partial(_steps_of_teacher, teachers), partial(_last_bleu, "last BLEU, mean")
+    title = "Training steps of memory attention (K = 32) until it copies with 95 validation BLEU"
+    output.table(rows_by(taught, keys, *columns), title)
 
 
 def _last_bleu(column: str, runs: list[SweepRun]) -> dict[str, str]:
@@ -143,19 +141,20 @@ def is_compared_with_students(config: Config) -> bool:
 
 def teacher_translation(output: Output, alone: list[SweepRun], taught: list[SweepRun]) -> None:
     """Writes test BLEU of memory attention without and with distillation, and of Bahdanau attention."""
-    rows = []
-    for (model, from_teacher, steps), runs in groups([*alone, *taught], model_name, _from_teacher, _max_steps).items():
-        rows.append(
-            {
-                "model": model,
-                "taken from the teacher": from_teacher,
-                **count(runs),
-                "training steps": steps,
-                **_steps_of_teacher(runs, alone),
-                **_last_bleu("last valid BLEU (greedy)", runs),
-                **test_bleu(runs),
-            }
-        )
+    rows = [
+        {
+            "model": model,
+            "taken from the teacher": from_teacher,
+            **count(runs),
+            "training steps": steps,
+            **_steps_of_teacher(alone, runs),
+            **_last_bleu("last valid BLEU (greedy)", runs),
+            **test_bleu(runs),
+        }
+        for (model, from_teacher, steps), runs in groups(
+            [*alone, *taught], model_name, _from_teacher, lambda run: run.config.training.max_steps
+        ).items()
+    ]
     output.table(rows, "Multi30k: memory attention alone and with a teacher")
 
 
@@ -195,19 +194,19 @@ def _weight(trained: Trained, test_set: TestSet) -> str:
 
 
 def weight_on_marks(model: Seq2Seq, vocabulary: Vocabulary, test_set: TestSet) -> float:
-    """Returns the share of a decoder step's attention weights that is near the marked symbol to copy.
+    """Returns the fraction of a decoder step's attention weights that is near the marked symbol to copy.
 
     The mean over all marked symbols of a test set, under teacher forcing. "Near" is at most one position away: an
     encoder state knows its neighbours.
     """
-    shares = []
+    fractions = []
     for index in range(len(test_set.source)):
         source, target = test_set.source[index], test_set.target[index]
-        marks = [place for place, token in enumerate(source) if vocabulary.tokens[token].startswith(MARK)]
+        marks = [position for position, token in enumerate(source) if vocabulary.tokens[token].startswith(MARK)]
         weights = model.alignments(tf.constant([source]), tf.constant([target]))
         for mark, row in zip(marks, weights[0].numpy(), strict=False):  # the last row predicts the end
-            shares.append(row[max(0, mark - 1) : mark + 2].sum() / row.sum())
-    return statistics.mean(map(float, shares))
+            fractions.append(row[max(0, mark - 1) : mark + 2].sum() / row.sum())
+    return statistics.mean(map(float, fractions))
 
 
 def _bytes_read(model: Seq2Seq, source: np.ndarray) -> int:
@@ -224,15 +223,11 @@ def _from_teacher(run: SweepRun) -> str:
     return "encoder and contexts" if training.teacher_weight else "encoder"
 
 
-def _steps_of_teacher(students: list[SweepRun], teachers: list[SweepRun]) -> dict[str, str]:
+def _steps_of_teacher(teachers: list[SweepRun], students: list[SweepRun]) -> dict[str, str]:
     """Returns the number of training steps of the students' teacher; "" without one, or if its run failed."""
     folder = students[0].config.training.teacher
     steps = {os.path.realpath(run.folder): run.validations[-1]["step"] for run in teachers}
     return {"training steps of the teacher": steps.get(os.path.realpath(folder), "") if folder else ""}
-
-
-def _max_steps(run: SweepRun) -> int:
-    return run.config.training.max_steps
 
 
 def _is_plain_memory(run: SweepRun) -> bool:
@@ -245,7 +240,7 @@ def residuals_of(run: SweepRun) -> np.ndarray:
     trained = load([run.folder], [], None)
     pairs = corpus.read_corpus(run.config.data.path, "valid", trained.vocabulary)
     indices = np.arange(len(pairs))
-    source, target = (side.padded(indices, len(pairs), side.lengths().max()) for side in (pairs.source, pairs.target))
+    source, target = (part.padded(indices, len(pairs), part.lengths().max()) for part in (pairs.source, pairs.target))
     return residual_variances(cast(Seq2Seq, trained.model), source, target, _MOST_DIRECTIONS)
 
 
@@ -276,9 +271,9 @@ def slots_for(fractions: np.ndarray, tolerance: float) -> int | None:
     return int(enough[0]) if len(enough) else None
 
 
-def _factor(shares: np.ndarray, needed: int, tolerance: float) -> float:
+def _factor(variances: np.ndarray, needed: int, tolerance: float) -> float:
     """Returns the ratio, at least 1, between the predicted and the needed number of slots."""
-    predicted = max(1, slots_for(shares, tolerance) or len(shares))
+    predicted = max(1, slots_for(variances, tolerance) or len(variances))
     return max(predicted / needed, needed / predicted)
 
 

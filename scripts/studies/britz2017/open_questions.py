@@ -11,7 +11,8 @@ from memattn import config as configs
 from memattn.config import Seq2SeqConfig
 from memattn.data.vocabulary import split_words
 from memattn.models.seq2seq import Seq2Seq
-from memattn.runs.run import Run, build_model
+from memattn.runs.build import build_model
+from memattn.runs.run import Run
 from memattn.sweeps.results import SweepRun
 from studies.britz2017 import printed
 from studies.britz2017.tables import PRINTED_LENGTHS, place_in_table_1
@@ -154,7 +155,7 @@ def bleu_by_length(output: Output, copy: list[SweepRun], translation: list[Sweep
 
 
 def errors_by_position(output: Output, runs: list[SweepRun]) -> None:
-    """Writes the share of wrong tokens in the copy task by their position, in fifths of the greatest length."""
+    """Writes the percentage of wrong tokens in the copy task by their position, in fifths of the greatest length."""
     rows = []
     for run in runs:
         longest = task_length(run)

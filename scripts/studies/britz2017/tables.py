@@ -55,7 +55,7 @@ def _row_of_table_1(run: SweepRun, scale: str, paper_column: str, bahdanau: Mapp
     paper_length = PRINTED_LENGTHS[scale].get(length)
     if paper_length is None or model not in printed.TABLE_1_MODELS:
         raise ConfigError(f"{run.folder}: the paper's Table 1 has no {model} with L = {length} at scale {scale}")
-    place = printed.TABLE_1_MODELS.index(model)
+    column = printed.TABLE_1_MODELS.index(model)
     bleu, seconds = printed.TABLE_1_BLEU[paper_length], printed.TABLE_1_SECONDS[paper_length]
     return {
         "L": length,
@@ -63,12 +63,12 @@ def _row_of_table_1(run: SweepRun, scale: str, paper_column: str, bahdanau: Mapp
         "BLEU": f"{result.scores['bleu']:.2f}",
         "exact match %": f"{result.scores['exact_match']:.1f}",
         "paper L": paper_length,
-        paper_column: f"{bleu[place]:.2f}",
-        "difference": "" if scale == "small" else f"{result.scores['bleu'] - bleu[place]:+.2f}",
+        paper_column: f"{bleu[column]:.2f}",
+        "difference": "" if scale == "small" else f"{result.scores['bleu'] - bleu[column]:+.2f}",
         "decode s": f"{result.decode_seconds:.3g}",
         "decode s min-max": result.time_range,
         "speed-up over Bahdanau": f"{bahdanau[length] / result.decode_seconds:.2f}" if length in bahdanau else "",
-        "paper: speed-up over Bahdanau": f"{seconds[-1] / seconds[place]:.2f}",
+        "paper: speed-up over Bahdanau": f"{seconds[-1] / seconds[column]:.2f}",
         "best step": result.step,
         "steps": run.validations[-1]["step"],
         "training s": run.validations[-1]["seconds"],

@@ -1,4 +1,4 @@
-"""Attention mechanisms that only studies have, and their names in configs: references, as to a mechanism of one's own.
+"""Attention mechanisms that only studies have, and the references by which configs name them.
 
 Python finds them if the folder `scripts` is on its path. `scripts/reproduce.py` puts it there; for other commands, set
 PYTHONPATH=scripts.

@@ -1,0 +1,198 @@
+"""Mechanisms with slots that extend the paper's memory, and the layer SlotMemory, equal computations in NumPy."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.equations import (
+    LENGTHS,
+    QUERIES,
+    SCORING,
+    STATES,
+    D,
+    S,
+    U,
+    additive_energies,
+    array,
+    dense,
+    layer_norm,
+    randomize,
+    read,
+    softmax,
+)
+from studies.mechanisms.memory_variant import MemoryVariantAttention
+
+from memattn import SlotMemory
+from memattn.attention import LatentsAttention, OptionError, StretchMeansAttention, WindowedMemoryAttention
+
+every_reading = pytest.mark.parametrize("reading", ["address", "additive"])
+
+
+def over_time(logits):
+    """The softmax over the positions of logits [S, K]."""
+    return softmax(logits.T).T
+
+
+def windows(num_slots, length):
+    """The windows [S, K] of a source: -d^2 / (2 sigma^2), at least -8."""
+    table = np.zeros([length, num_slots])
+    for s, k in np.ndindex(*table.shape):
+        middle, deviation = (k + 0.5) * length / num_slots, max(length / num_slots, 1) / 4
+        table[s, k] = max(-((s + 0.5 - middle) ** 2) / (2 * deviation**2), -8)
+    return table
+
+
+def stretches(num_slots, length):
+    """The fraction [S, K] of stretch k that lies in position t, counted in a hundred thousand points of the source."""
+    points = (np.arange(100_000) + 0.5) / 100_000
+    positions, slots = (points * length).astype(int), (points * num_slots).astype(int)
+    counts = np.zeros([length, num_slots])
+    np.add.at(counts, (positions, slots), 1)
+    return counts / counts.sum(0)
+
+
+def assert_slots(mechanism, write, scoring="softmax"):
+    """Contexts and alignments equal NumPy's, with random weights.
+
+    `write(states)` returns alpha [S, K] and the slots [K, D] for the states [S, D] of a source.
+    """
+    read(mechanism)  # makes the weights
+    randomize(mechanism.weights)
+    _, contexts, alignments = read(mechanism)
+    for b, length in enumerate(LENGTHS):
+        states = STATES[b, :length].astype(np.float64)
+        alpha, slots = write(states)
+        if mechanism.read == "address":
+            logits = dense(mechanism.decoder_scores, QUERIES[b])
+        else:
+            logits = additive_energies(mechanism, QUERIES[b], slots)
+        beta = SCORING[scoring](logits)
+        np.testing.assert_allclose(contexts[b], beta @ slots, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(alignments[b, :, :length], beta @ alpha.T, rtol=1e-3, atol=1e-4)
+        np.testing.assert_array_equal(alignments[b, :, length:], 0)
+
+
+@every_reading
+@pytest.mark.parametrize("num_slots", [1, 3, 8])
+def test_windowed_memory_is_a_softmax_over_time_of_logits_and_windows(num_slots, reading):
+    mechanism = WindowedMemoryAttention(num_slots=num_slots, read=reading, read_units=7)
+
+    def write(states):
+        alpha = over_time(dense(mechanism.encoder_scores, states) + windows(num_slots, len(states)))
+        return alpha, alpha.T @ states
+
+    assert_slots(mechanism, write)
+
+
+def test_windows_of_a_source_twice_as_long_hold_two_positions_each():
+    mechanism = WindowedMemoryAttention(num_slots=8)
+    states, mask = tf.random.stateless_normal([1, 16, D], [1, 2]), tf.ones([1, 16], tf.bool)
+    mechanism.build((1, 1, U), (1, 16, D))
+    mechanism.encoder_scores.kernel.assign(tf.zeros_like(mechanism.encoder_scores.kernel))
+    alpha = mechanism.memorize(states, mask)["alpha"][0]  # [S, K]
+    np.testing.assert_array_equal(np.argsort(alpha, 0)[-2:].T // 2, np.repeat(np.arange(8)[:, None], 2, 1))
+    np.testing.assert_array_less(0.7, np.sum(np.sort(alpha, 0)[-2:], 0))
+
+
+@every_reading
+@pytest.mark.parametrize("num_slots", [1, 3, 10])
+def test_stretch_means_are_means_of_equal_stretches_and_learn_no_writing_weights(num_slots, reading):
+    mechanism = StretchMeansAttention(num_slots=num_slots, read=reading, read_units=7)
+
+    def write(states):
+        alpha = stretches(num_slots, len(states))
+        return alpha, alpha.T @ states
+
+    assert_slots(mechanism, write)
+    assert len(mechanism.weights) == {"address": 1, "additive": 4}[reading]
+
+
+@every_reading
+def test_latents_are_one_cross_attention_block(reading):
+    mechanism = LatentsAttention(num_slots=3, read=reading, read_units=7)
+
+    def write(states):
+        z, normal = array(mechanism.z), layer_norm(mechanism.state_norm, states)
+        queries = dense(mechanism.latent_query, layer_norm(mechanism.latent_norm, z))
+        alpha = softmax(queries @ dense(mechanism.latent_key, normal).T / np.sqrt(D))  # [K, S]
+        y = z + dense(mechanism.latent_output, alpha @ dense(mechanism.latent_value, normal))
+        hidden = dense(mechanism.expand, layer_norm(mechanism.slot_norm, y))
+        return alpha.T, y + dense(mechanism.contract, tf.nn.gelu(hidden).numpy())
+
+    assert_slots(mechanism, write)
+
+
+@pytest.mark.parametrize("num_slots", [3, 8])
+@pytest.mark.parametrize("encoder_scoring", [*SCORING, "softmax_time"])
+@pytest.mark.parametrize("encoder_normalize", ["none", "time"])
+@pytest.mark.parametrize("has_windows", [False, True])
+@pytest.mark.parametrize(("decoder_scoring", "reading"), [("softmax", "additive"), ("sigmoid", "address")])
+def test_a_variant_of_memory_has_the_parts_that_its_options_name(
+    num_slots, encoder_scoring, encoder_normalize, has_windows, decoder_scoring, reading
+):
+    mechanism = MemoryVariantAttention(
+        num_slots=num_slots,
+        encoder_scoring=encoder_scoring,
+        decoder_scoring=decoder_scoring,
+        encoder_normalize=encoder_normalize,
+        position_windows=has_windows,
+        vote_scale=2.5,
+        read=reading,
+        read_units=7,
+    )
+
+    def write(states):
+        logits = dense(mechanism.encoder_scores, states) + has_windows * windows(num_slots, len(states))
+        alpha = {**SCORING, "softmax_time": over_time}[encoder_scoring](logits)
+        alpha = 2.5 * (alpha / alpha.sum(0) if encoder_normalize == "time" else alpha)
+        return alpha, alpha.T @ states
+
+    assert_slots(mechanism, write, decoder_scoring)
+
+
+@pytest.mark.parametrize(("scoring", "normalize"), [("softmax", "time"), ("softmax_time", "none")])
+def test_mixed_precision_is_finite_for_long_sources(scoring, normalize):
+    layer = MemoryVariantAttention(
+        num_slots=1, encoder_scoring=scoring, encoder_normalize=normalize, dtype="mixed_float16"
+    )
+    states = tf.ones([1, 10_000, 2], tf.float16)
+    slots = layer.memorize(states, tf.ones([1, 10_000], tf.bool))["values"]
+    np.testing.assert_allclose(slots, np.ones([1, 1, 2]), rtol=0.01)
+
+
+WRITING = {  # the weights alpha [S, K] of each way in which SlotMemory writes, by logits [S, K]
+    "windows": lambda logits: over_time(logits + windows(*logits.shape[::-1])),
+    "weights": over_time,
+    "means": lambda logits: stretches(*logits.shape[::-1]),
+}
+
+
+@pytest.mark.parametrize("writing", WRITING)
+def test_the_layer_writes_slots_of_the_positions_that_are_no_padding(writing):
+    layer = SlotMemory(3, writing)
+    layer(STATES)
+    for mask in ([False, True, True, False, True, True, True], [True] * 5 + [False] * 2):
+        slots = layer(STATES, mask=np.array([mask] * len(STATES)))
+        for states, expected in zip(STATES[:, mask], slots, strict=True):
+            logits = np.zeros([len(states), 3]) if writing == "means" else dense(layer.encoder_scores, states)
+            np.testing.assert_allclose(WRITING[writing](logits).T @ states, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("writing", WRITING)
+def test_the_layer_in_a_model_of_unknown_length_masks_padding_and_is_saved(writing, tmp_path):
+    source = tf.keras.Input([None], dtype="int32")
+    states = tf.keras.layers.Embedding(9, D, mask_zero=True)(source)
+    slots = SlotMemory(3, writing)(states)
+    assert tuple(slots.shape) == (None, 3, D)
+    assert getattr(slots, "_keras_mask", None) is None
+    model = tf.keras.Model(source, slots)
+    short = model.predict(np.array([[5, 6, 7, 8]]), verbose=0)
+    np.testing.assert_allclose(model.predict(np.array([[0, 5, 6, 0, 7, 8]]), verbose=0), short, rtol=1e-5, atol=1e-6)
+    assert not model.predict(np.zeros([1, S]), verbose=0).any()
+    model.save(tmp_path / "model.keras")
+    loaded = tf.keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(loaded.predict(np.array([[5, 6, 7, 8]]), verbose=0), short, rtol=1e-6)
+
+
+def test_options_of_the_layer_are_checked():
+    with pytest.raises(OptionError, match="writing: 'window' is none of windows, weights, means; did you mean windows"):
+        SlotMemory(num_slots=3, writing="window")
