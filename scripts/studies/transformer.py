@@ -172,9 +172,9 @@ class Transformer(keras.Model):
         self.dropout, self.classify = layers.Dropout(dropout), layers.Dense(vocabulary_size)
 
     def call(self, inputs, training=None):
-        source, before = inputs
+        source, tokens = inputs
         memories, mask = self._memories(source, training)
-        x = self._embed(before, ops.arange(ops.shape(before)[1]), training)
+        x = self._embed(tokens, ops.arange(ops.shape(tokens)[1]), training)
         for block, read in zip(self.decoder, memories, strict=True):
             x = block(x, read, mask, training=training)
         return self.classify(self.norms[1](x))
@@ -296,10 +296,14 @@ def result(task: Task, name: str, *, seed: int) -> dict[str, Any]:
     return {**row, **{score: f"{value:.2f}" for score, value in test(task, model).items()}}
 
 
-def teacher_forced(source: np.ndarray, target: np.ndarray) -> dict[str, Any]:
-    """Returns the arguments of a training step: inputs, targets, and weights, which are 0 for padding."""
-    before = np.pad(target[:, :-1], [(0, 0), (1, 0)], constant_values=BOS)
-    return {"x": (source, before), "y": target, "sample_weight": (target != PAD).astype(np.float32)}
+def before(target: np.ndarray) -> np.ndarray:
+    """Returns the token before each token of targets [B, T]."""
+    return np.pad(target[:, :-1], [(0, 0), (1, 0)], constant_values=BOS)
+
+
+def is_token(target: np.ndarray) -> np.ndarray:
+    """Returns the weights of target tokens: 0 for padding, else 1."""
+    return (target != PAD).astype(np.float32)
 
 
 def train(task: Task, name: str, *, seed: int) -> Transformer:
@@ -315,14 +319,12 @@ def train(task: Task, name: str, *, seed: int) -> Transformer:
     model.compile(
         keras.optimizers.Adam(rate, beta_2=0.98, global_clipnorm=1.0),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight"),
-        weighted_metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
     )
     for step in range(1, task.steps + 1):
         (source, target), _ = next(stream)
-        logs = model.train_on_batch(**teacher_forced(source, target), return_dict=True)
+        loss = model.train_on_batch((source, before(target)), target, sample_weight=is_token(target))
         if step % 100 == 0:
-            print(f"{name}, seed {seed}, step {step}: {logs}", flush=True)
-            model.reset_metrics()
+            print(f"{name}, seed {seed}, step {step}: loss {loss:.3f}", flush=True)
     return model
 
 
@@ -332,17 +334,21 @@ def test(task: Task, model: Transformer) -> dict[str, float]:
     pairs = corpus.read_corpus(task.folder, task.split, vocabulary)
     tokens, references = corpus.read_references(task.folder, task.split)
     decode = compiled(model, lambda source: search(model, model.memorize(source), 1, 2 * source.shape[1]))
-    hypotheses, logs, width = [""] * len(tokens), {}, int(pairs.target.lengths().max())
-    model.reset_metrics()
+    hypotheses, width = [""] * len(tokens), int(pairs.target.lengths().max())
+    accuracy = keras.metrics.SparseCategoricalAccuracy()
     for members, source in decoding_batches(pairs.source, batch_size=64, num_buckets=_BUCKETS):
         target = pairs.target.padded(members, len(source), width)
-        logs = model.test_on_batch(**teacher_forced(source, target), return_dict=True)
+        accuracy.update_state(target, model.predict_on_batch((source, before(target))), is_token(target))
         for index, ids in zip(members, ops.convert_to_numpy(decode(source)), strict=False):
             hypotheses[index] = words.decode(vocabulary.decode(ids))
-    undone = [words.decode(line.split()) for line in tokens]
-    text = {"language": words.target_language, "detokenize": words.detokenize, "detokenized_references": references}
-    scores = metrics.scores(metrics.Comparison(hypotheses, undone, **text), ["exact_match", "sacrebleu", "chrf"])
-    return {"token accuracy": 100 * logs["accuracy"], **{name: score.value for name, score in scores.items()}}
+    comparison = metrics.Comparison(
+        hypotheses,
+        [words.decode(line.split()) for line in tokens],
+        detokenize=words.detokenize,
+        detokenized_references=references,
+    )
+    scores = metrics.scores(comparison, ["exact_match", "sacrebleu", "chrf"])
+    return {"token accuracy": 100 * float(accuracy.result()), **{name: score.value for name, score in scores.items()}}
 
 
 def decode_times(length: int, names: list[str], *, beam: int, batch: int) -> list[dict[str, Any]]:
@@ -374,9 +380,9 @@ def decode_times(length: int, names: list[str], *, beam: int, batch: int) -> lis
     for name in names:
         row = {"beam": beam, "sources at once": batch, "S": length, "decoder reads": name}
         row |= {"K": _TIMED_SLOTS if MODELS[name].writer else "", "cache KiB": f"{sizes[name] / 1024:.0f}"}
-        for part, count in (("token", batch * _TIMED_STEPS), ("source", batch)):
-            times = [1000 * each / count for each in seconds[name, part]]
-            row[f"ms a {part}"] = f"{statistics.median(times):.3g}"
-            row[f"range, {part}"] = formatting.extent(times, ".3g")
+        for kind, count in (("token", batch * _TIMED_STEPS), ("source", batch)):
+            times = [1000 * each / count for each in seconds[name, kind]]
+            row[f"ms a {kind}"] = f"{statistics.median(times):.3g}"
+            row[f"range, {kind}"] = formatting.extent(times, ".3g")
         rows.append(row)
     return rows

@@ -46,7 +46,7 @@ def test_a_compiled_greedy_search_takes_the_most_probable_token():
     model.classify.kernel.assign(ops.transpose(ops.roll(model.embedding.embeddings, 1, 0)))  # each calls for the next
     find = transformer.compiled(model, lambda source: search(model, model.memorize(source), 1, 8, end=-1))
     found = ops.convert_to_numpy(find(SOURCES))
-    before = np.pad(found[:, :-1], [(0, 0), (1, 0)], constant_values=BOS)
+    before = transformer.before(found)
     best = ops.convert_to_numpy(model((SOURCES, before))).argmax(-1)
     np.testing.assert_array_equal(found, np.where(np.cumsum(before == PAD, 1), PAD, best))
     assert len(np.unique(found)) > 3
