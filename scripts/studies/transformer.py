@@ -76,12 +76,21 @@ MODELS = {
 }
 
 
+def key_and_value(layer: layers.MultiHeadAttention, memory):
+    """Projects a memory [B, M, D], and returns keys [B, heads, width, M] and values [B, heads, M, width]."""
+    return ops.transpose(layer.key_dense(memory), (0, 2, 3, 1)), ops.transpose(layer.value_dense(memory), (0, 2, 1, 3))
+
+
 def attend(layer: layers.MultiHeadAttention, queries, keys, values, mask=None):
-    """Returns what `layer` returns for queries [B, Q, D], from keys and values that it projected [B, M, heads, width].
+    """Returns what `layer` returns for queries [B, Q, D], from `key_and_value` of a memory.
 
     `mask` [B or 1, 1, 1, M] is false for keys that are not read.
     """
-    return layer.output_dense(ops.dot_product_attention(layer.query_dense(queries), keys, values, mask=mask))
+    queries = ops.transpose(layer.query_dense(queries), (0, 2, 1, 3))
+    scores = ops.matmul(queries, keys) / math.sqrt(layer.key_dim)  # [B, heads, Q, M]
+    if mask is not None:
+        scores = ops.where(mask, scores, -1e9)
+    return layer.output_dense(ops.transpose(ops.matmul(ops.softmax(scores), values), (0, 2, 1, 3)))
 
 
 class Block(layers.Layer):
@@ -125,8 +134,8 @@ class Block(layers.Layer):
         return x + self.dropout(self.feed(x), training=training)
 
     def project(self, memories: list) -> list[tuple]:
-        """Returns keys and values [B, M, heads, width] of each memory [B, M, D]: once a source."""
-        return [(reader.key_dense(m), reader.value_dense(m)) for reader, m in zip(self.readers, memories, strict=True)]
+        """Returns keys and values of each memory [B, M, D]: once a source."""
+        return [key_and_value(reader, memory) for reader, memory in zip(self.readers, memories, strict=True)]
 
     def step(self, x, place, cache: tuple, projected: list[tuple], mask):
         """Returns the next layer's input for the target position `place`, and the cache with its key and value.
@@ -134,7 +143,7 @@ class Block(layers.Layer):
         Args:
           x: [B k, 1, D], for k hypotheses of each source.
           place: from 0.
-          cache: keys and values [B k, L, heads, width] of the positions before; L is the longest target.
+          cache: keys and values of the positions before, and room for those up to the longest target.
           projected: what `project` returned.
           mask: [B, 1, 1, S], or None for slots.
         """
@@ -142,9 +151,10 @@ class Block(layers.Layer):
 
         def attend_to_itself(x):
             nonlocal keys, values
-            keys = ops.slice_update(keys, (0, place, 0, 0), self.attention.key_dense(x))
-            values = ops.slice_update(values, (0, place, 0, 0), self.attention.value_dense(x))
-            return attend(self.attention, x, keys, values, (ops.arange(keys.shape[1]) <= place)[None, None, None])
+            key, value = key_and_value(self.attention, x)
+            keys = ops.slice_update(keys, (0, 0, 0, place), key)
+            values = ops.slice_update(values, (0, 0, place, 0), value)
+            return attend(self.attention, x, keys, values, (ops.arange(values.shape[2]) <= place)[None, None, None])
 
         def read(x):  # the hypotheses of a source are queries that share its memory
             queries = ops.reshape(x, (projected[0][0].shape[0], -1, UNITS))
@@ -212,6 +222,12 @@ class Transformer(keras.Model):
         return self.classify(self.norms[1](x))[:, 0], after
 
 
+def empty_caches(rows: int, steps: int) -> list[tuple]:
+    """Returns the caches of `Transformer.step` before the first of so many steps."""
+    width = UNITS // HEADS
+    return [(ops.zeros((rows, HEADS, width, steps)), ops.zeros((rows, HEADS, steps, width)))] * LAYERS
+
+
 def search(model: Transformer, memory: tuple, beam: int, steps: int, end: int = EOS):
     """Returns the most probable hypothesis [B, steps] of each source, by beam search; greedy if `beam` is 1.
 
@@ -240,8 +256,7 @@ def search(model: Transformer, memory: tuple, beam: int, steps: int, end: int = 
 
     hypotheses, last = ops.full((rows, steps), BOS, "int32"), ops.full((rows,), BOS, "int32")
     scores = ops.tile(ops.where(ops.arange(beam) == 0, 0.0, -1e9)[None], (batch, 1))  # at first, all are alike
-    cache = ops.zeros((rows, steps, HEADS, UNITS // HEADS))
-    start = ops.zeros((), "int32"), hypotheses, scores, last, [(cache, cache)] * LAYERS
+    start = ops.zeros((), "int32"), hypotheses, scores, last, empty_caches(rows, steps)
     return ops.while_loop(unfinished, advance, start)[1][::beam]
 
 

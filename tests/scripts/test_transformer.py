@@ -32,8 +32,7 @@ def test_steps_have_the_logits_of_teacher_forcing_which_padding_does_not_change(
     model, steps = made(name), 5
     before = np.random.default_rng(2).integers(4, 16, [4, steps]).astype(np.int32)
     expected = ops.convert_to_numpy(model((np.repeat(SOURCES, 2, 0), before)))
-    cache = ops.zeros((4, steps, transformer.HEADS, transformer.UNITS // transformer.HEADS))
-    memory, caches = model.memorize(SOURCES), [(cache, cache)] * transformer.LAYERS
+    memory, caches = model.memorize(SOURCES), transformer.empty_caches(4, steps)
     for place in range(steps):
         logits, caches = model.step(before[:, place], ops.convert_to_tensor(place), caches, memory)
         np.testing.assert_allclose(ops.convert_to_numpy(logits), expected[:, place], atol=1e-4)
