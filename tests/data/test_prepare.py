@@ -15,9 +15,10 @@ import pytest
 from helpers.repository import ROOT, assert_single_error
 from helpers.texts import SETTINGS, sentences
 
-from memattn.data import bpe, corpus
+from memattn.data import corpus
 from memattn.data import tokenizer as tokenizers
 from memattn.data.batches import TrainingBatches
+from memattn.data.bpe import Subwords
 from memattn.data.preparation import chunks, parallel
 from memattn.data.preparation.parallel import Settings
 from memattn.data.text_files import read_lines
@@ -196,7 +197,7 @@ def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch):
             with open(path, "w", encoding="utf-8") as file:
                 file.writelines(f"{line} Zyklop\n" for line in sentences(20, f"{split}{path[-2:]}"))
     folder, shared = str(tmp_path / "second"), str(tmp_path / "first")
-    monkeypatch.setattr(bpe, "learn", lambda *_: pytest.fail("learned"))
+    monkeypatch.setattr(Subwords, "learn", lambda *_: pytest.fail("learned"))
     settings = Settings(SETTINGS.text, None, None, seed=None)
     manifest = parallel.prepare(others, settings, folder, 1, shared)
     before = contents(tmp_path / "second")

@@ -52,10 +52,8 @@ def assert_equal_scores(old, new):
     covered = state.accumulated_attention_probs
     covered = tf.minimum(tf.where(covered == 0, 1.0, covered), 1.0)
     coverage = hypotheses(tokens, 0.2 * tf.reduce_sum(tf.math.log(covered), -1))
-    log_probabilities, scores = (
-        hypotheses(tokens, state.log_probs),
-        hypotheses(new["found"].tokens, new["found"].scores),
-    )
+    log_probabilities = hypotheses(tokens, state.log_probs)
+    scores = hypotheses(new["found"].tokens, new["found"].scores)
     for old_of_source, coverage_of_source, new_of_source in zip(log_probabilities, coverage, scores, strict=True):
         common = old_of_source.keys() & new_of_source.keys()
         assert len(common) >= len(old_of_source) / 2

@@ -192,7 +192,7 @@ def test_a_validation_computes_the_deciding_metric_and_cheap_ones():
 @pytest.mark.parametrize(
     ("metric", "hypotheses", "references", "value", "counts"),
     [
-        ("wer", ["a c d", "x y"], ["a b c", "x y"], 40.0, "0 substitutions, 1 insertions, 1 deletions in 5 words"),
+        ("wer", ["a c d", "x y"], ["a b c", "x y"], 40.0, "2 substitutions, 0 insertions, 0 deletions in 5 words"),
         ("wer", ["a d s t"], ["a c s"], 200 / 3, "1 substitutions, 1 insertions, 0 deletions in 3 words"),
         ("cer", ["abd", ""], ["abc", "de"], 60.0, "1 substitutions, 0 insertions, 2 deletions in 5 characters"),
         ("wer", ["a"], [""], 100.0, "0 substitutions, 1 insertions, 0 deletions in 0 words"),

@@ -1,0 +1,112 @@
+"""The small Transformer that reads slots in place of states: search, padding, training, and the tables."""
+
+import itertools
+import json
+import types
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from studies import transformer
+from studies.transformer import MODELS, Transformer, search
+
+from memattn.data import tasks
+from memattn.data.config import CopyConfig
+from memattn.data.vocabulary import BOS, EOS, PAD
+
+pytestmark = pytest.mark.slow
+SOURCES = np.array([[5, 6, 7, 8, 9, 10, EOS], [11, 12, EOS, PAD, PAD, PAD, PAD]], np.int32)
+
+
+def made(name):
+    """Returns an untrained model with K = 3."""
+    model = Transformer(16, MODELS[name], 3)
+    model((SOURCES, SOURCES))
+    return model
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_steps_have_the_logits_of_teacher_forcing_which_padding_does_not_change(name):
+    """There are two hypotheses for each source, which share its memory."""
+    model, steps = made(name), 5
+    before = np.random.default_rng(2).integers(4, 16, [4, steps]).astype(np.int32)
+    expected = ops.convert_to_numpy(model((np.repeat(SOURCES, 2, 0), before)))
+    memory, caches = model.memorize(SOURCES), transformer.empty_caches(4, steps)
+    for place in range(steps):
+        logits, caches = model.step(before[:, place], ops.convert_to_tensor(place), caches, memory)
+        np.testing.assert_allclose(ops.convert_to_numpy(logits), expected[:, place], atol=1e-4)
+    unpadded = ops.convert_to_numpy(model((np.repeat(SOURCES[1:, :3], 2, 0), before[2:])))
+    np.testing.assert_allclose(expected[2:], unpadded, atol=1e-4)
+
+
+def test_a_compiled_greedy_search_takes_the_most_probable_token():
+    model = made("windowed slots")
+    model.classify.kernel.assign(ops.transpose(ops.roll(model.embedding.embeddings, 1, 0)))  # each calls for the next
+    find = transformer.compiled(model, lambda source: search(model, model.memorize(source), 1, 8, end=-1))
+    found = ops.convert_to_numpy(find(SOURCES))
+    before = transformer.before(found)
+    best = ops.convert_to_numpy(model((SOURCES, before))).argmax(-1)
+    np.testing.assert_array_equal(found, np.where(np.cumsum(before == PAD, 1), PAD, best))
+    assert len(np.unique(found)) > 3
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_the_step_of_a_padded_source_is_that_of_the_source_alone(beam):
+    model = made("all states")
+    short, padded = (search(model, model.memorize(SOURCES[1:, :width]), beam, 6) for width in (3, 7))
+    np.testing.assert_array_equal(padded, short)
+
+
+def test_a_wide_beam_finds_the_most_probable_hypothesis():
+    tokens, steps = 6, 3
+    logits = np.random.default_rng(4).normal(size=[tokens, tokens]).astype(np.float32)
+    logits[:, [PAD, BOS]] = -30
+    model = types.SimpleNamespace(
+        step=lambda last, place, caches, memory: (ops.take(logits, last, 0), caches),
+        classify=types.SimpleNamespace(units=tokens),
+    )
+    memory = [[(np.zeros([1, 1]), np.zeros([1, 1]))]], None
+    found = ops.convert_to_numpy(search(model, memory, tokens**2, steps))[0]
+
+    scores = ops.convert_to_numpy(ops.log_softmax(logits))
+
+    def score(hypothesis):
+        ends = hypothesis.index(EOS) + 1 if EOS in hypothesis else steps
+        return sum(scores[pair] for pair in itertools.pairwise([BOS, *hypothesis[:ends]]))
+
+    best = max(itertools.product(range(EOS, tokens), repeat=steps), key=score)
+    ends = best.index(EOS) + 1 if EOS in best else steps
+    assert found.tolist() == [*best[:ends], *[PAD] * (steps - ends)]
+
+
+def test_the_cache_of_slots_does_not_grow_with_the_source():
+    for name in MODELS:
+        memories = [made(name).memorize(np.full([1, length], 5, np.int32))[0] for length in (4, 9)]
+        sizes = [sum(ops.size(each) for layer in memory for pair in layer for each in pair) for memory in memories]
+        positions = (4, 9) if name == "all states" else (3, 3)
+        assert sizes == [2 * transformer.LAYERS * transformer.UNITS * each for each in positions], name
+
+
+@pytest.mark.long
+def test_a_model_learns_to_copy(tmp_path, monkeypatch):
+    config = CopyConfig(max_length=4, num_symbols=4, train_examples=1_000, valid_examples=20)
+    monkeypatch.setattr(transformer, "_BUCKETS", 1)
+    tasks.prepare(config, str(tmp_path / "copy"))
+    task = transformer.Task(str(tmp_path / "copy"), "valid", 4, steps=150, batch_size=32, dropout=0.0)
+    row = transformer.result(task, "windowed slots", seed=1)
+    assert float(row["token accuracy"]) > 90
+    assert row["K"] == 4
+
+
+@pytest.mark.long
+def test_the_script_writes_decode_times(tmp_path, command):
+    arguments = ["--times", "--lengths", "4,40", "--models", "all states,stretch means", "--output", "out/"]
+    status, _, errors = command(tmp_path, "scripts.transformer", *arguments)
+    assert status == 0, errors
+    rows = json.loads((tmp_path / "out" / "times.json").read_text(encoding="utf-8"))["rows"]
+    sizes = {(row["S"], row["decoder reads"]): float(row["cache KiB"]) for row in rows}
+    assert sizes[40, "all states"] == 10 * sizes[4, "all states"]
+    assert sizes[40, "stretch means"] == sizes[4, "stretch means"]
+    assert rows[0]["conditions"]["backend"] == keras.backend.backend()
+    assert (tmp_path / "out" / "times.csv").exists()
