@@ -8,8 +8,7 @@ import sys
 import mini_librispeech
 import numpy as np
 import pytest
-from helpers.archives import tar_gz
-from helpers.files import contents
+from helpers.files import contents, tar_gz
 
 from memattn.data import corpus, features
 from memattn.data import tokenizer as tokenizers

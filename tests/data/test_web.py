@@ -6,7 +6,7 @@ import os
 
 import pytest
 import web
-from helpers.archives import tar_gz
+from helpers.files import tar_gz
 
 from memattn.errors import DataError
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import wmt17
-from helpers.archives import tar_gz
+from helpers.files import tar_gz
 from helpers.repository import ROOT
 
 from memattn.data import corpus

@@ -1,6 +1,8 @@
-"""Reads files and folders, and damages files."""
+"""Reads files and folders, damages files, and makes archives."""
 
+import io
 import os
+import tarfile
 
 from memattn.data.text_files import read_lines
 
@@ -28,3 +30,14 @@ def cut(path, size=10):
 def lines_of(path):
     """The lines of a file that a run or a test wrote."""
     return read_lines(str(path))
+
+
+def tar_gz(members):
+    """Returns the bytes of a compressed tar archive, from the contents of its members by their names."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+        for name, data in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return content.getvalue()

@@ -1,4 +1,4 @@
-"""Small sequence-to-sequence models, sources for them, and assertions that hold for every model."""
+"""Small sequence-to-sequence models, sources for them, training steps, and assertions that hold for every model."""
 
 import functools
 
@@ -9,7 +9,7 @@ from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.vocabulary import BOS, EOS, PAD
 from memattn.models.seq2seq import Seq2Seq
 from memattn.search.searcher import Searcher
-from memattn.training.step import TrainingStep
+from memattn.training.step import TrainingStep, UpdateResult
 
 V, T = 11, 5
 SOURCES = [[4, 5, 6, 7, 8, 9, EOS], [10, EOS], [EOS], [5, 5, 3, 5, EOS]]
@@ -107,3 +107,15 @@ def assert_close_to_full_precision(model):
     np.testing.assert_allclose(tf.nn.log_softmax(tf.cast(forced, tf.float32)).numpy()[real], expected, **tolerances)
     step_wise = [step(tokens) for tokens in (np.full(len(SOURCES), BOS), *targets.T[:-1])]
     np.testing.assert_allclose(np.stack(step_wise, 1)[real].astype(np.float32), expected, **tolerances)
+
+
+BATCH = padded([[4, 5, 6, EOS], [7, EOS], [EOS], [8, 9, 10, EOS]]).numpy()
+
+
+def three_steps(strategy, batch, **changes):
+    """A model after three training steps with the same batch, and the result of each step."""
+    config = TrainingConfig(**{"batch_size": 4, "learning_rate": 0.1, "jit_compile": False, **changes})
+    with strategy.scope():
+        model = make_model("memory", {"num_slots": 2})
+        step = TrainingStep(model, config, strategy)
+    return model, [UpdateResult.read(step([(batch, batch)], number, 0.1)) for number in range(3)]

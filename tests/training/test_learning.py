@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.mechanisms import KERAS_3
-from helpers.models import arrays, make_model
+from helpers.models import BATCH, arrays, make_model
 from helpers.runs import NO_STRATEGY, replicas
-from helpers.training_steps import BATCH
 
 from memattn import config as configs
 from memattn.attention import MECHANISMS

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers import neural_gpu
-from helpers.models import arrays, padded
+from helpers.models import BATCH, arrays, padded, three_steps
 from helpers.runs import NO_STRATEGY, replicas, weights
-from helpers.training_steps import BATCH, three_steps
 
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS

@@ -6,9 +6,8 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.models import arrays, make_model
+from helpers.models import BATCH, arrays, make_model
 from helpers.runs import NO_STRATEGY, assert_same_run, replicas, stopping_after, tiny, weights
-from helpers.training_steps import BATCH
 
 from memattn.config import TrainingConfig
 from memattn.errors import ConfigError

@@ -13,9 +13,8 @@ import pytest
 import tensorflow as tf
 from helpers.files import contents, cut
 from helpers.marks import slow
-from helpers.models import arrays, make_model
+from helpers.models import BATCH, arrays, make_model, three_steps
 from helpers.runs import NO_STRATEGY, evaluate, latest, stopping_after
-from helpers.training_steps import BATCH, three_steps
 
 from memattn import xla
 from memattn.config import TrainingConfig

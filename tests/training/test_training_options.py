@@ -8,9 +8,8 @@ import weakref
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.models import arrays, make_model, padded
+from helpers.models import BATCH, arrays, make_model, padded
 from helpers.runs import NO_STRATEGY, evaluate, replicas
-from helpers.training_steps import BATCH
 from studies.mechanisms import MEMORY_VARIANT
 
 from memattn.config import TrainingConfig
