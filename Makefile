@@ -6,8 +6,9 @@
 #                to 40 minutes; before a release
 # make test-all  all three
 # make test-addons   the tests against tensorflow-addons, in an environment with the extra `addons` (Python 3.11)
-# make test-backends the layers on JAX, in an environment without TensorFlow: under 3 minutes. BACKENDS="jax torch" adds
-#                PyTorch, of which PyPI has only a build of gigabytes for Linux; TORCH names another
+# make test-backends the layers and the notebook on slots on JAX, in an environment without TensorFlow: under 8 minutes.
+#                BACKENDS="jax torch" adds PyTorch, of which PyPI has only a build of gigabytes for Linux; TORCH names
+#                another
 # make test-faults   kill -9 and the like by the hundred; long
 # make check     the linter, the type checker and make test
 # make docs      the site of docs/, as HTML in build/docs
@@ -47,7 +48,7 @@ test-addons: .venv-addons/installed
 
 test-backends: $(BACKENDS:%=.venv-%/installed)
 	for backend in $(BACKENDS); do KERAS_BACKEND=$$backend .venv-$$backend/bin/python -m pytest --noconftest \
-		tests/attention/test_backends.py || exit 1; done
+		tests/attention/test_backends.py tests/docs/test_notebook.py -k "backends or slots" || exit 1; done
 
 test-faults: $(VENV)/installed
 	$$(unshare $(MOUNTING) true 2> /dev/null && echo unshare $(MOUNTING)) \
@@ -84,7 +85,8 @@ $(VENV)/docs: $(VENV)/installed
 .venv-jax/installed .venv-torch/installed: setup.py
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --upgrade pip
-	$(@D)/bin/python -m pip install --quiet "keras>=3,<3.16" "numpy<3" "pytest<10" $(PACKAGE)
+	$(@D)/bin/python -m pip install --quiet "keras>=3,<3.16" "matplotlib<4" "numpy<3" "pytest<10" \
+		"nbclient<1" "nbformat<6" "ipykernel<8" $(PACKAGE)
 	$(@D)/bin/python -m pip install --quiet --no-deps --editable .
 	touch $@
 

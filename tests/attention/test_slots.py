@@ -180,10 +180,12 @@ def test_the_layer_writes_slots_of_the_positions_that_are_no_padding(writing):
     layer = SlotMemory(3, writing)
     layer(STATES)
     for real in ([False, True, True, False, True, True, True], [True] * 5 + [False] * 2):
-        slots = layer(STATES, mask=np.array([real] * len(STATES)))
-        for states, expected in zip(STATES[:, real], slots, strict=True):
+        slots, weights = layer(STATES, mask=np.array([real] * len(STATES)), return_attention_scores=True)
+        assert not weights.numpy()[:, :, ~np.array(real)].any()
+        for states, slots_of_source, alpha in zip(STATES[:, real], slots, weights.numpy()[:, :, real], strict=True):
             logits = np.zeros([len(states), 3]) if writing == "means" else dense(layer.encoder_scores, states)
-            np.testing.assert_allclose(WRITING[writing](logits).T @ states, expected, rtol=1e-3, atol=1e-4)
+            np.testing.assert_allclose(alpha, WRITING[writing](logits).T, rtol=1e-3, atol=1e-4)
+            np.testing.assert_allclose(alpha @ states, slots_of_source, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("writing", WRITING)

@@ -128,6 +128,11 @@ def test_the_layer_trains_in_a_keras_model_of_its_own(follow):
             assert block.output == printed.splitlines()
 
 
+def test_slots_stand_between_encoder_and_multi_head_attention(follow):
+    for block, printed in follow("from_multi_head_attention.md", {}):
+        assert block.output == printed.splitlines()
+
+
 def test_text_files_become_a_model_that_translates(follow, tmp_path):
     (tmp_path / "text").mkdir()
     for split, number in (("train", 300), ("dev", 20), ("test", 10)):
