@@ -25,8 +25,9 @@ class SlotMemory(ConfiguredLayer):
     - "weights": a softmax over t of W_alpha s_t alone.
     - "means": the mean of the k-th of K equal stretches, without trainable weights, as in `StretchMeansAttention`.
 
-    The memory is that of Britz, Guan and Luong (2017, https://aclanthology.org/D17-1040/), whose slots are sums, with
+    The memory is that of Britz, Guan and Luong (2017, https://arxiv.org/abs/1707.00110), whose slots are sums, with
     alpha_t a softmax over the K slots (`MemoryAttention`). A mean is as large as a state, however long the sequence.
+    The name leaves "attention" out: this is the memory without the attention that reads it.
 
     The mask of Keras, or `mask` [B, S], is false for padding, which gets the weight 0 wherever it stands; if all is
     padding, the slots are 0. The slots have no mask: all of them are real.
@@ -70,10 +71,15 @@ class SlotMemory(ConfiguredLayer):
             self.encoder_scores.build(states_shape)
         self.built = True
 
-    def call(self, states, mask=None):
-        """Returns the slots [B, K, D] of states [B, S, D]."""
+    def call(self, states, mask=None, return_attention_scores=False):
+        """Returns the slots [B, K, D] of states [B, S, D].
+
+        With `return_attention_scores`, returns the pair of the slots and the weights [B, K, S] that wrote them.
+        """
         mask = ops.ones(ops.shape(states)[:2], "bool") if mask is None else ops.cast(mask, "bool")
-        return ops.matmul(self._alpha(states, mask), states, transpose_a=True)
+        alpha = self._alpha(states, mask)
+        slots = ops.matmul(alpha, states, transpose_a=True)
+        return (slots, ops.transpose(alpha, [0, 2, 1])) if return_attention_scores else slots
 
     def _alpha(self, states: ops.Tensor, mask: ops.Tensor) -> ops.Tensor:
         """Returns the weights alpha [B, S, K] of the states."""
@@ -90,3 +96,9 @@ class SlotMemory(ConfiguredLayer):
 
     def compute_output_shape(self, states_shape):
         return (states_shape[0], self.num_slots, states_shape[2])
+
+    def compute_output_spec(self, states, mask=None, return_attention_scores=False):
+        """Returns symbolic outputs for the functional API of Keras 3."""
+        shapes = [self.compute_output_shape(states.shape), (states.shape[0], self.num_slots, states.shape[1])]
+        slots, weights = (keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
+        return (slots, weights) if return_attention_scores else slots

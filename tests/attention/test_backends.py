@@ -126,6 +126,19 @@ def test_a_model_is_trained_saved_and_loaded(name, tmp_path):
     np.testing.assert_allclose(loaded.predict(inputs, verbose=0), model.predict(inputs, verbose=0), atol=1e-5)
 
 
+@pytest.mark.parametrize("writing", ["windows", "weights", "means"])
+def test_slots_are_the_states_times_the_weights_that_wrote_them(writing):
+    inputs, _, _ = stored("slots-3-windows")
+    states, mask = inputs[1], inputs[3]
+    value, value_mask = keras.Input([None, WIDTH]), keras.Input([None], dtype="bool")
+    outputs = layers.SlotMemory(3, writing)(value, mask=value_mask, return_attention_scores=True)
+    assert [tuple(output.shape) for output in outputs] == [(None, 3, WIDTH), (None, 3, None)]
+    slots, weights = keras.Model([value, value_mask], outputs).predict([states, mask], verbose=0)
+    np.testing.assert_allclose(weights @ states, slots, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
+    assert not np.where(mask[:, None], 0, weights).any()
+
+
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 @pytest.mark.parametrize("name", [*MECHANISMS, "slots"])
 def test_half_precision_is_near_float32(name, policy):

@@ -27,11 +27,13 @@ def test_slots_are_those_of_the_mechanism_that_writes_alike(writing, mechanism):
 
 def test_weights_are_a_softmax_over_the_positions_that_are_no_padding():
     layer = SlotMemory(num_slots=K, writing="weights")
-    slots = layer(STATES, mask=MASK)
-    for states, mask, expected in zip(STATES, MASK, slots, strict=True):
+    slots, weights = layer(STATES, mask=MASK, return_attention_scores=True)
+    for states, mask, expected, returned in zip(STATES, MASK, slots, weights.numpy(), strict=True):
         exponentials = np.exp(states[mask] @ layer.encoder_scores.kernel.numpy())
         alpha = exponentials / exponentials.sum(0)
         np.testing.assert_allclose(alpha.T @ states[mask], expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(returned[:, mask], alpha.T, rtol=1e-5, atol=1e-6)
+        assert not returned[:, ~mask].any()
 
 
 @pytest.mark.parametrize("writing", ["windows", "weights", "means"])
