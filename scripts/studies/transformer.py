@@ -293,7 +293,7 @@ class Task(NamedTuple):
 COPY = CopyConfig(max_length=40, num_symbols=20, train_examples=50_000, valid_examples=500)
 TASKS = {
     "copy": Task(COPY.folder, "valid", 10, steps=1_000, batch_size=32, dropout=0.0),
-    "multi30k": Task("data/multi30k.en-de", "test", 8, steps=2_000, batch_size=64, dropout=0.1),
+    "multi30k": Task("data/multi30k.en-de", "test", 8, steps=1_500, batch_size=64, dropout=0.1),
     "bible.en-es.1": Task("data/bible.en-es.1", "test", 32, steps=2_000, batch_size=32, dropout=0.1),
     "bible.en-es.4": Task("data/bible.en-es.4", "test", 32, steps=2_000, batch_size=8, dropout=0.1),
     "bible.en-es.8": Task("data/bible.en-es.8", "test", 32, steps=2_000, batch_size=4, dropout=0.1),
