@@ -298,6 +298,12 @@ RUNS = {
         ["run/deeper: no such folder"],
         USAGE,
     ),
+    "an ensemble without a folder for its results": (
+        lambda run_dir: None,
+        lambda config, run_dir: evaluating([run_dir, run_dir]),
+        ["output_dir: required"],
+        USAGE,
+    ),
     "another model for its weights": (
         lambda run_dir: None,
         lambda config, run_dir: evaluating(run_dir, "model.units=9"),
@@ -456,7 +462,6 @@ COMMANDS = {
     "missing flag": ("train", ["--run_dir=x"], ["--config", "missing"], USAGE),
     "no flag": ("eval", ["--run_dir=x", "deeper"], ["deeper: ", "not a flag"], USAGE),
     "split and files": ("eval", ["--run_dir=x", "--split=valid", "--source=a", "--target=b"], ["--split"], USAGE),
-    "ensemble": ("eval", ["--run_dir=x", "--run_dir=y"], ["output_dir: required"], USAGE),
     "config": ("train", ["--config=broken.yaml", "--run_dir=new"], ["broken.yaml:2: modle: "], USAGE),
     "run": ("train", ["--config=good.yaml", "--run_dir=file/new"], ["file/new: Not a dir"], FAILURE),
 }
