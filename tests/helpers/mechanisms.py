@@ -144,10 +144,10 @@ B, T, S, D = 2, 3, 5, 8  # queries are as wide as values, because luong_dot requ
 SIZES = {"units": D, "max_source_length": S}
 
 
-def make(name, options, **kwargs):
+def make(mechanism, options, /, **kwargs):
     """An attention layer; each call gives the same weights."""
     tf.keras.utils.set_random_seed(3)
-    return attention.build(name, {**options, **kwargs}, **SIZES)
+    return attention.build(mechanism, {**options, **kwargs}, **SIZES)
 
 
 def random(*shape, seed=1):
