@@ -70,6 +70,7 @@ def run() -> None:
     tables.define_output("small_devices")
     race.define_sizes("25,200")
     flags.FLAGS.set_default("vocabulary", 4000)
+    flags.FLAGS.set_default("repeats", 11)
     standalone.define_numbers("beam_sizes", "1,5", "Hypotheses of each sentence.")
     standalone.define_numbers("batch_sizes", "1,4,16,64", "Sentences to decode.")
     cli.run(main, tensorflow=True)
