@@ -153,6 +153,7 @@ TARGETS = {
         table_of_runs("Multi30k English to German: windowed memory and plain means of stretches"),
     ),
     "long_texts": Target(("long_texts",), long_texts.long_texts),
+    "long_texts_decoding": Target(("long_texts",), long_texts.decoding),
     "windowed_memory": Target(("windowed_memory",), windowed.windowed_memory),
     "pace": Target(("pace",), windowed.pace),
     "speech": Target(("speech",), speech.speech, further_corpora=(speech.UNHEARD,)),

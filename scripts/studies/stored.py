@@ -25,7 +25,15 @@ from studies.runner import TARGETS, configs_of
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 # Folders of results/, STUDY/SCALE, whose tables and pictures are made from stored runs.
-MADE = ("table1/cpu", "windowed_memory/cpu", "baselines/small", "bridge/small", "pace/cpu", "parsing/small")
+MADE = (
+    "table1/cpu",
+    "windowed_memory/cpu",
+    "baselines/small",
+    "bridge/small",
+    "pace/cpu",
+    "parsing/small",
+    "long_texts/small",
+)
 
 
 def make(name: str, folder: str) -> None:

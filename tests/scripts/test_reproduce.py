@@ -258,15 +258,6 @@ def write_translations(run, hypotheses, references):
 
 def test_memories_stand_beside_attention_for_each_text_and_are_drawn_by_length_and_slots(tmp_path, monkeypatch):
     words = {"bible.en-es.1": 27, "bible.en-es.2": 58, "bible.en-es.4": 115, "bible.en-es.8": 231}
-
-    def models(runs):
-        text = long_texts.text_name(runs[0])
-        return [
-            long_texts._Model(text, words.get(text, 40), name, seeds, {32: [2.0 if "K" in name else 3.0], 1: [5.0]})
-            for name, seeds in long_texts.groups(runs, long_texts.model_words).items()
-        ]
-
-    monkeypatch.setattr(long_texts, "_models", models)
     runs = made_up("long_texts", bleu=lambda config: 20.0 - ("num_slots" in config.model.attention))
     for run in runs:
         run.result.scores["chrf"] = 40.0
@@ -274,15 +265,31 @@ def test_memories_stand_beside_attention_for_each_text_and_are_drawn_by_length_a
     long_texts.long_texts(output, runs)
     rows = rows_of(output)
     assert list(dict.fromkeys(row["text"] for row in rows)) == [
-        "bible.en-es.1", "descriptions.en-it", "synopses.en", "bible.en-es.2", "bible.en-es.4", "bible.en-es.8"
+        "bible.en-es.1", "bible.en-es.2", "bible.en-es.4", "bible.en-es.8", "descriptions.en-it", "synopses.en"
     ]  # fmt: skip
     by_model = {row["model"]: row for row in rows if row["text"] == "bible.en-es.4"}
+    assert by_model["windowed memory, K = 32"]["BLEU"] == "19.00"
     bahdanau = {(row["seeds"], row["BLEU"]) for row in rows if row["model"] == "Bahdanau"}
     assert bahdanau == {("3", "20.00"), ("1", "20.00")}
-    windowed = [by_model["windowed memory, K = 32"][key] for key in ("BLEU", "speed-up, batch 32", "speed-up, batch 1")]
-    assert windowed == ["19.00", "1.50", "1.00"]
     assert {"no attention", "dot product", "stretch means, K = 32", "memory, K = 32"} <= by_model.keys()
-    assert all((tmp_path / f"{name}.png").stat().st_size > 10_000 for name in ("length", "slots"))
+
+    drawn = {}
+    monkeypatch.setattr(plots, "by_length", lambda path, *lines: drawn.update(length=lines))
+    monkeypatch.setattr(plots, "loss_and_speed", lambda path, losses, title: drawn.update(losses=losses))
+    keys = {(row["text"], row["model"]) for row in rows} - {("bible.en-es.2", "Bahdanau")}
+    times = [
+        {"text": text, "model": model, "source words": words.get(text, 40), "speed-up, batch 32": "1.5"}
+        for text, model in sorted(keys)
+    ]
+    long_texts.draw(output, runs, times)
+    bleu, speed, _ = drawn["length"]
+    points = {line.name: line.points for line in bleu}
+    assert points["Bahdanau"] == dict.fromkeys((27, 115, 231), (20.0, 20.0, 20.0))
+    assert points["windowed memory, K = 32"].keys() == set(words.values())
+    assert {point for line in speed for point in line.points.values()} == {(1.5, 1.5, 1.5)}
+    assert {(slots, lost, speed_up) for _, slots, lost, speed_up in drawn["losses"]} == {
+        (slots, 1.0, 1.5) for slots in (16, 32, 64, 128)
+    }
 
 
 def test_a_continued_run_has_one_curve():
