@@ -113,8 +113,10 @@ def draw(output: Output, runs: list[SweepRun], times: list[dict[str, Any]]) -> N
         if text == longest and "num_slots" in attention:
             lost = statistics.mean(scores(by_model[text, _BASELINE], "sacrebleu")) - statistics.mean(scored)
             losses.append((attention, num_slots(seeds[0]), lost, speed_up))
-    lines = [[Line(model, attentions[model], each[model]) for model in attentions] for each in (bleu, speed)]
+    qualities, speed_lines = (
+        [Line(model, attentions[model], points[model]) for model in attentions] for points in (bleu, speed)
+    )
     title = f"The same text in longer examples{output.label}"
-    output.pictures("length", lambda path: plots.by_length(path, *lines, title))
+    output.pictures("length", lambda path: plots.by_length(path, qualities, speed_lines, title))
     title = f"{bible[longest]} words to a source: quality lost, speed won{output.label}"
     output.pictures("slots", lambda path: plots.loss_and_speed(path, losses, title))
