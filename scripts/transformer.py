@@ -38,6 +38,7 @@ def _train(output: str, rows: list[dict]) -> None:
                 if not any(last.items() <= row.items() for row in rows):
                     for row in transformer.results(corpora, name, seed=seed):
                         _write(output, rows, [row])
+                        files.write_csv(f"{options.output}seeds.csv", transformer.over_seeds(rows))
 
 
 def _time(output: str, rows: list[dict]) -> None:

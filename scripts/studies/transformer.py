@@ -318,6 +318,20 @@ def results(corpora: dict[str, Task], name: str, *, seed: int) -> Iterator[dict[
         yield {**row, **{score: f"{value:.2f}" for score, value in test(task, model).items()}}
 
 
+def over_seeds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns a row for each task and model: means over its seeds, with the range of BLEU."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["task"], row["decoder reads"]), []).append(row)
+    means = []
+    for (task, name), seeds in groups.items():
+        bleu, accuracy = ([float(row[score]) for row in seeds] for score in ("sacrebleu", "token accuracy"))
+        row = {"task": task, "decoder reads": name, "K": seeds[0]["K"], "seeds": len(seeds)}
+        row |= {"BLEU": f"{statistics.mean(bleu):.2f}", "min-max": formatting.extent(bleu, ".2f")}
+        means.append({**row, "token accuracy": f"{statistics.mean(accuracy):.2f}"})
+    return means
+
+
 def before(target: np.ndarray) -> np.ndarray:
     """Returns the token before each token of targets [B, T]."""
     return np.pad(target[:, :-1], [(0, 0), (1, 0)], constant_values=BOS)

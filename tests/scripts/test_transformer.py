@@ -101,6 +101,13 @@ def test_a_model_learns_to_copy(tmp_path, monkeypatch):
     assert (first["K"], second["task"]) == (4, "again")
 
 
+def test_a_row_over_seeds_has_means_and_the_range():
+    model = {"task": "copy", "decoder reads": "latents", "K": 3}
+    scored = [{**model, "sacrebleu": bleu, "token accuracy": "90.00"} for bleu in ("80.00", "81.00")]
+    (row,) = transformer.over_seeds(scored)
+    assert row == {**model, "seeds": 2, "BLEU": "80.50", "min-max": "80.00-81.00", "token accuracy": "90.00"}
+
+
 @pytest.mark.long
 def test_the_script_writes_decode_times(tmp_path, command):
     arguments = ["--times", "--lengths", "4,40", "--models", "all states,stretch means", "--output", "out/"]
