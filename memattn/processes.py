@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import filelock
 
-from memattn import reading
+from memattn import files
 from memattn.errors import DataError, RunError
 
 PARENT = "MEMATTN_PARENT"  # environment variable of a command: id of the process that it ends with
@@ -82,7 +82,7 @@ def making(path: str, doing: str, *, wait: bool = False) -> contextlib.AbstractC
 def _holder(path: str) -> str:
     """Returns what the holder of a lock wrote about itself."""
     with contextlib.suppress(OSError, DataError):
-        if name := reading.text(path):
+        if name := files.read_text(path):
             return name
     return "another process"
 

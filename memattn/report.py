@@ -14,7 +14,7 @@ from memattn.errors import ConfigError
 
 def _check(*run_dirs: str) -> None:
     """Raises ConfigError without run folders, and for missing ones."""
-    from memattn.runs.run import check_exist
+    from memattn.runs import check_exist
 
     if not run_dirs:
         raise ConfigError("give run folders: memattn-report RUN... --output report.html")

@@ -10,7 +10,6 @@ import sys
 
 from absl import flags
 
-from memattn import config as configs
 from memattn.errors import ConfigError
 
 
@@ -24,6 +23,7 @@ def _check() -> None:
 
 
 def _main() -> int:
+    from memattn import config as configs
     from memattn.sweeps.expand import expand
     from memattn.sweeps.runner import run_sweep
 

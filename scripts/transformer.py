@@ -14,7 +14,7 @@ import os
 from absl import flags
 from studies import standalone
 
-from memattn import files, reading
+from memattn import files
 
 
 def main() -> int:
@@ -22,7 +22,7 @@ def main() -> int:
     output = options.output + ("times" if options.times else "table")
     files.make_folder(os.path.dirname(output))
     path = f"{output}.json"
-    (_time if options.times else _train)(output, reading.json_file(path)["rows"] if os.path.exists(path) else [])
+    (_time if options.times else _train)(output, files.read_json(path)["rows"] if os.path.exists(path) else [])
     return 0
 
 

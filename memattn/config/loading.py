@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from memattn import attention, reading, shipped
+from memattn import attention, files, shipped
 from memattn.config.schema import Origin, build, keys_named, keys_of_other_kinds, parse, sections_of
 from memattn.config.sections import Config, ModelConfig
 from memattn.errors import ConfigError, DataError, abbreviated, short
@@ -85,7 +85,7 @@ def _read(path: str, origin: Origin) -> dict:
       origin: receives the line of each key.
     """
     try:
-        text = reading.text(path)
+        text = files.read_text(path)
     except OSError as error:
         raise ConfigError(f"{path}: cannot read the config: {error.strerror}") from error
     except DataError as error:

@@ -6,12 +6,12 @@ from typing import Literal
 
 import numpy as np
 
-from memattn import files, reading
+from memattn import files
 from memattn.data import features
 from memattn.data.sentences import Corpus, Sentences, Sources
-from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import Vocabulary, first_problem, split_words
 from memattn.errors import ConfigError, DataError
+from memattn.files import read_lines
 
 Side = Literal["source", "target"]
 Part = Literal["ids", "offsets"]
@@ -119,7 +119,7 @@ def binary_paths(folder: str, split: str, side: Side) -> dict[Part, str]:
 
 def _map_sentences(folder: str, split: str, side: Side, num_ids: int) -> Sentences:
     paths = binary_paths(folder, split, side)
-    ids, offsets = (reading.array(paths[part], 1, "iu") for part in PARTS)
+    ids, offsets = (files.read_array(paths[part], 1, "iu") for part in PARTS)
     return Sentences(ids, offsets, paths["ids"], num_ids)
 
 
@@ -181,7 +181,7 @@ def _check_vocabulary(folder: str) -> None:
     manifest = os.path.join(folder, MANIFEST)
     if not os.path.exists(manifest):
         return
-    expected = reading.json_file(manifest, {("files", VOCABULARY, "sha256"): str})["files"][VOCABULARY]["sha256"]
+    expected = files.read_json(manifest, {("files", VOCABULARY, "sha256"): str})["files"][VOCABULARY]["sha256"]
     path = os.path.join(folder, VOCABULARY)
     if files.checksum(path) != expected:
         raise DataError(f"{path}: not the one that {folder} was prepared with")

@@ -18,13 +18,13 @@ from memattn import files
 from memattn.data import corpus
 from memattn.data import tokenizer as tokenizers
 from memattn.data.sentences import Sentences, Sources
-from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import Tokenizer, without_line_breaks
 from memattn.data.vocabulary import Vocabulary, split_words
 from memattn.errors import ConfigError
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import METRICS, Comparison
 from memattn.evaluation.model_card import model_card
+from memattn.files import read_lines
 from memattn.models.interface import AligningModel, aligns
 from memattn.runs import provenance
 from memattn.runs.checkpoints import step_of

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from memattn.config import Config
 from memattn.data import corpus
-from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import split_words
 from memattn.errors import ConfigError, RunError
 from memattn.evaluation.metrics import METRICS
+from memattn.files import read_lines
 from memattn.runs.result import Result
 from memattn.runs.run import Run
 

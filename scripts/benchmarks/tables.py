@@ -17,7 +17,7 @@ from studies.plots import draw_lines, label_ends, picture
 
 from benchmarks.race import Measured
 from benchmarks.systems import NONE, SYSTEMS, TRANSFORMERS
-from memattn import files, reading
+from memattn import files
 from memattn.evaluation import formatting
 from memattn.evaluation.plots import Line
 from memattn.runs import provenance
@@ -102,12 +102,12 @@ def store(options: flags.FlagValues, rows: list[dict], **settings: Any) -> None:
     conditions = {**settings, **provenance.conditions(), "load_average": os.getloadavg()[0]}
     path = f"{options.output}.csv"
     if options.measurement:
-        others = reading.csv_file(path) if os.path.exists(path) else []
+        others = files.read_csv(path) if os.path.exists(path) else []
         names = {"measurement": options.measurement, "device": conditions["device"]}
         rows = [row for row in others if row["measurement"] != options.measurement] + [names | row for row in rows]
     files.write_csv(path, rows)
     path = os.path.join(os.path.dirname(options.output), "conditions.json")
-    stored = reading.json_file(path) if os.path.exists(path) else {}
+    stored = files.read_json(path) if os.path.exists(path) else {}
     files.write(path, json.dumps({**stored, _name(options): conditions}, indent=2) + "\n")
 
 
@@ -117,7 +117,7 @@ def _name(options: flags.FlagValues) -> str:
 
 def measured_rows(path: str, measurement: str) -> list[dict[str, str]]:
     """Returns the rows of a measurement in a table of several, without the columns that name it."""
-    rows = [row for row in reading.csv_file(path) if row["measurement"] == measurement]
+    rows = [row for row in files.read_csv(path) if row["measurement"] == measurement]
     columns = [column for column in rows[0] if column not in _NAMES and any(row[column] for row in rows)]
     return [{column: row[column] for column in columns} for row in rows]
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import tensorflow as tf
 
-from memattn import files, reading, xla
+from memattn import files, xla
 from memattn.attention import FeedForwardAttention, MemoryAttention
 from memattn.errors import ConfigError, RunError
 from memattn.runs import provenance
@@ -216,7 +216,7 @@ def make(
             raise ConfigError(f"--{flag}: {repr(unknown[0]) if unknown else 'empty'}; give some of {', '.join(known)}")
     files.make_folder(os.path.dirname(output))
     path = f"{output}.json"
-    cells = reading.json_file(path)["cells"] if os.path.exists(path) else []
+    cells = files.read_json(path)["cells"] if os.path.exists(path) else []
 
     def is_finished(cell: dict) -> bool:
         is_at_a_limit = cell["epochs"] >= epochs or cell["seconds"] >= 60 * minutes

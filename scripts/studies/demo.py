@@ -16,7 +16,7 @@ from benchmarks.tables import pivot, system_lines
 from benchmarks.tokens import MEASURE
 
 from memattn import config as configs
-from memattn import files, reading
+from memattn import files
 from memattn.errors import RunError
 from memattn.evaluation import formatting, styles
 from memattn.runs import provenance
@@ -72,7 +72,7 @@ def _time(names: list[str], folder: str) -> list[dict[str, str]]:
         command += ["--systems", f"memattn: {name}"]
     if status := subprocess.call(command, stdout=subprocess.DEVNULL):
         raise RunError(f"scripts/benchmark.py tokens ended with status {status}")
-    return reading.csv_file(f"{table}.csv")
+    return files.read_csv(f"{table}.csv")
 
 
 def _quality(runs: dict[str, SweepRun]) -> list[dict[str, str]]:

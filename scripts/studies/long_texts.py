@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from benchmarks.trained import Decoder, decoder, in_turns
 
 from memattn.data.sentences import Sentences
-from memattn.data.text_files import read_lines
 from memattn.evaluation import formatting, styles
 from memattn.evaluation.evaluate import read_split
 from memattn.evaluation.plots import Line
+from memattn.files import read_lines
 from memattn.runs.trained import load
 from memattn.sweeps.results import SweepRun
 from studies import plots

@@ -14,9 +14,9 @@ from memattn.data import batches, lexicon
 from memattn.data.batches import TrainingBatches, bucket_widths, decoding_batches, streaming_batches
 from memattn.data.corpus import read_references, read_vocabulary
 from memattn.data.sentences import Corpus, Sentences
-from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, Vocabulary
 from memattn.errors import DataError
+from memattn.files import read_lines
 
 A, B, C = range(4, 7)
 

@@ -26,7 +26,7 @@ LAYERS = [
     "sweeps",
     "reports",
 ]
-EVERYWHERE = {"console", "errors", "files", "options", "plain_values", "processes", "reading", "shipped", "xla"}
+EVERYWHERE = {"console", "errors", "files", "options", "plain_values", "processes", "shipped", "xla"}
 MODULES = sorted((ROOT / "memattn").rglob("*.py"))
 
 

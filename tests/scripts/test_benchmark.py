@@ -13,7 +13,7 @@ from benchmarks import lower_bounds, parts, race, systems, tables
 from benchmarks.peers import worker
 from helpers.repository import ROOT
 
-from memattn import reading
+from memattn import files
 
 pytestmark = pytest.mark.slow
 
@@ -130,7 +130,7 @@ def test_a_table_of_several_measurements_replaces_the_rows_of_one(tmp_path, monk
         monkeypatch.setattr(tables.provenance, "conditions", lambda device=device: {"device": device})
         tables.store(options, rows, repeats=len(rows))
     path = str(tmp_path / "decode.csv")
-    assert [row["device"] for row in reading.csv_file(path)] == ["GPU", "CPU", "CPU"]
+    assert [row["device"] for row in files.read_csv(path)] == ["GPU", "CPU", "CPU"]
     assert tables.measured_rows(path, "second") == [{"L": "5", "seconds": "2.0", "fold s": "3"}]
     assert tables.measured_rows(path, "first") == [{"L": "5", "seconds": "4.0"}, {"L": "9", "seconds": "5.0"}]
     assert [conditions_of(tmp_path / name)["repeats"] for name in ("first", "second")] == [2, 1]
