@@ -24,8 +24,8 @@ def _check() -> None:
 
 def _main() -> int:
     from memattn import config as configs
-    from memattn.sweeps.expand import expand
     from memattn.sweeps.runner import run_sweep
+    from memattn.sweeps.runs import expand
 
     options = flags.FLAGS
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends the runs, as Ctrl-C does

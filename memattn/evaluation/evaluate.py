@@ -26,9 +26,8 @@ from memattn.evaluation.metrics import METRICS, Comparison
 from memattn.evaluation.model_card import model_card
 from memattn.files import read_lines
 from memattn.models.interface import AligningModel, aligns
-from memattn.runs import provenance
 from memattn.runs.checkpoints import step_of
-from memattn.runs.result import Result
+from memattn.runs.result import Result, conditions
 from memattn.runs.run import ALIGNMENTS, DETOKENIZED, HYPOTHESES, MODEL_CARD, N_BEST, REFERENCES, RESULT, RESULTS
 from memattn.runs.trained import Trained
 from memattn.search.scorer import Scorer
@@ -178,7 +177,7 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, rouge: bool =
         batch_size=config.decoding.batch_size,
         jit_compile=searcher.jit_compile,
         **_model_fields(trained),
-        **provenance.conditions(),
+        **conditions(),
         config=configs.to_dict(config),
     )
     detokenized_hypotheses, _ = comparison.detokenized

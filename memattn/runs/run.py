@@ -128,24 +128,21 @@ class Run:
         hypotheses, references = (os.path.join(folder, name) for name in (HYPOTHESES, REFERENCES))
         return files.read_lines(hypotheses), files.read_lines(references)
 
-    @classmethod
     def create(
-        cls,
-        folder: str,
+        self,
         config: Config,
         vocabulary: Vocabulary,
         tokenizer: Tokenizer,
         metadata: dict[str, Any],
         *,
         may_grow: bool = True,
-    ) -> "Run":
-        """Makes a run folder, or checks that an existing one has the same config and training data.
+    ) -> None:
+        """Makes the run folder, or checks that it is one of the same config and training data.
 
-        Writes nothing into a folder that holds files of another run or corpus. The config of an existing folder stays
-        as it is: `raise_max_steps` writes a raised `training.max_steps`.
+        Writes nothing into a folder that holds files of another run or corpus. The config of an existing run folder
+        stays as it is: `raise_max_steps` writes a raised `training.max_steps`.
 
         Args:
-          folder: path of the run folder.
           config: config of the run.
           vocabulary, tokenizer: vocabulary and tokenizer of the training data.
           metadata: properties of the training data that the model depends on.
@@ -153,24 +150,22 @@ class Run:
 
         Raises ConfigError, DataError, RunError if another process trains in a new folder, OSError.
         """
-        run = cls(folder)
         contents = {VOCABULARY: str(vocabulary), METADATA: json.dumps(metadata) + "\n", **tokenizer.files()}
-        with contextlib.nullcontext() if run.exists else run.locked():  # to check an existing one needs no lock
-            if run.exists:
-                run._check_config(config, may_grow)
-                run._check_contents(config, contents, metadata)
-                return run
-            if os.path.isdir(run.checkpoints):
-                raise ConfigError(f"{folder}: holds checkpoints but no {CONFIG}; use another --run_dir")
-            for path, content in ((run._path(name), content) for name, content in contents.items()):
+        with contextlib.nullcontext() if self.exists else self.locked():  # to check an existing one needs no lock
+            if self.exists:
+                self._check_config(config, may_grow)
+                self._check_contents(config, contents, metadata)
+                return
+            if os.path.isdir(self.checkpoints):
+                raise ConfigError(f"{self.folder}: holds checkpoints but no {CONFIG}; use another --run_dir")
+            for path, content in ((self._path(name), content) for name, content in contents.items()):
                 if os.path.exists(path) and files.read_text(path) != content:
                     problem = "of another run or corpus, or left by an interrupted start with other data"
                     raise ConfigError(f"{path}: {problem}; use another --run_dir, or remove it")
-            os.makedirs(folder, exist_ok=True)
+            os.makedirs(self.folder, exist_ok=True)
             for name, content in contents.items():
-                files.write(run._path(name), content)
-            files.write(run._path(CONFIG), configs.dump(config))  # last: it makes the folder a run folder
-        return run
+                files.write(self._path(name), content)
+            files.write(self._path(CONFIG), configs.dump(config))
 
     def _check_config(self, config: Config, may_grow: bool) -> None:
         """Raises ConfigError unless a config is that of the run, or differs only in a raised `training.max_steps`."""

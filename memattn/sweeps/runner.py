@@ -20,8 +20,7 @@ from memattn.errors import ConfigError
 from memattn.evaluation import formatting
 from memattn.runs.run import Run
 from memattn.sweeps import tables
-from memattn.sweeps.expand import expand
-from memattn.sweeps.results import finished, is_final, result_of
+from memattn.sweeps.runs import expand, finished, is_final, result_of
 
 LOG = "log.txt"
 

@@ -12,9 +12,8 @@ from memattn import console, files
 from memattn.config import Config, to_dict
 from memattn.evaluation import formatting, plots, styles
 from memattn.evaluation.metrics import REPORTED, Metric
-from memattn.runs.provenance import conditions
-from memattn.sweeps.expand import expand, labelled_values, run_name
-from memattn.sweeps.results import SweepRun
+from memattn.runs.result import conditions
+from memattn.sweeps.runs import SweepRun, expand, labelled_values, run_name
 
 
 def write(config: Config, runs: list[SweepRun], failed: dict[str, str], sweep_dir: str, title: str) -> None:

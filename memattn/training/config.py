@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 from memattn.evaluation.metrics import METRICS
 from memattn.options import OneOf, Options, PositiveInt, Precision, Problems, Range, Rate, Seed
-from memattn.training.loss import LOSSES
-from memattn.training.optimizers import OPTIMIZERS, SCHEDULES
+from memattn.training.optimization import LOSSES, OPTIMIZERS, SCHEDULES
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Trained models of other runs: `training.init_from` gives initial weights, `training.teacher` is distilled."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 from memattn.config import Config
 from memattn.data.tokenizer import Tokenizer
@@ -13,73 +13,15 @@ from memattn.runs import checkpoints
 from memattn.runs.run import Run
 from memattn.runs.trained import load_model
 
-_ENCODER_PATHS = ("encoder/", "source_embedding/")  # prefixes of the paths of an encoder's weights
-
-
-class Pretrained(NamedTuple):
-    """The trained models that a training needs.
-
-    Attributes:
-      initial: model of `training.init_from`; None without it, and for a run that resumes.
-      teacher: model of `training.teacher`; None without it, and once the run no longer needs it.
-    """
-
-    initial: Model | None = None
-    teacher: Seq2Seq | None = None
-
-    def initialize(self, model: Model) -> None:
-        """Copies the weights that training starts with into a model: all of `initial`, or the teacher's encoder.
-
-        Raises ConfigError if the model has other weights.
-        """
-        if self.initial:
-            _copy_weights("init_from", self.initial, model)
-        elif self.teacher:
-            _copy_weights("teacher", self.teacher, model, _ENCODER_PATHS)
-
-    def replicated_teacher(self, student: Model, weight: float) -> Seq2Seq | None:
-        """Returns a copy of the teacher, with variables on all devices of the strategy whose scope is entered.
-
-        None without a teacher, or if the weight of its contexts is 0. Raises ConfigError if these cannot be compared
-        with the contexts of the student.
-        """
-        if self.teacher is None or not weight:
-            return None
-        theirs, ours = _context_size(self.teacher), _context_size(student)
-        if not theirs or theirs != ours:
-            problem = f"its contexts are {theirs} wide, and those of this model {ours}"
-            raise ConfigError(f"training.teacher: {problem}; only its encoder can be had (teacher_weight: 0)")
-        copy = Seq2Seq.from_config(self.teacher.get_config())
-        _copy_weights("teacher", self.teacher, copy)
-        return copy
+ENCODER = ("encoder/", "source_embedding/")  # prefixes of the paths of an encoder's weights
 
 
 def load(
-    config: Config,
-    steps: Sequence[int],
-    vocabulary: Vocabulary,
-    tokenizer: Tokenizer,
-    source_metadata: Mapping[str, Any],
-) -> Pretrained:
-    """Loads the trained models that a run needs which has checkpoints of these steps, newest first.
-
-    Raises ConfigError, DataError, RunError, OSError.
-    """
-    training, data = config.training, (vocabulary, tokenizer, source_metadata)
-    if training.init_from and not steps:
-        return Pretrained(initial=_model(config, "init_from", *data))
-    is_taught = training.teacher_weight > 0 and bool(steps) and steps[-1] < training.teacher_steps
-    if training.teacher and (is_taught or not steps):
-        return Pretrained(teacher=cast(Seq2Seq, _model(config, "teacher", *data)))  # configs allow no other kind
-    return Pretrained()
-
-
-def _model(
     config: Config, key: str, vocabulary: Vocabulary, tokenizer: Tokenizer, source_metadata: Mapping[str, Any]
 ) -> Model:
     """Returns the model in the run folder that a key of `training` names.
 
-    Raises ConfigError if its data is not what the run needs.
+    Raises ConfigError if its data is not what the run needs, DataError, RunError, OSError.
     """
     folder = getattr(config.training, key)
     try:
@@ -98,7 +40,7 @@ def _model(
     return model
 
 
-def _copy_weights(key: str, trained_model: Model, model: Model, prefixes: tuple[str, ...] = ("",)) -> None:
+def copy_weights(key: str, trained_model: Model, model: Model, prefixes: tuple[str, ...] = ("",)) -> None:
     """Copies the weights whose paths start with one of the prefixes.
 
     Raises ConfigError, which names the key of `training`, unless both models have these weights, of equal shapes.
@@ -114,6 +56,18 @@ def _copy_weights(key: str, trained_model: Model, model: Model, prefixes: tuple[
         ours[path].assign(theirs[path])
 
 
-def _context_size(model: Model) -> int:
-    """Returns the width of a model's contexts; 0 without attention."""
-    return model.attention.context_size(2 * model.encoder.units) if isinstance(model, Seq2Seq) else 0
+def replicated_teacher(teacher: Model, student: Model) -> Seq2Seq:
+    """Returns a copy of a teacher, with variables on all devices of the strategy whose scope is entered.
+
+    Raises ConfigError if its contexts cannot be compared with those of the student.
+    """
+    theirs, ours = (
+        model.attention.context_size(2 * model.encoder.units) if isinstance(model, Seq2Seq) else 0
+        for model in (teacher, student)
+    )
+    if not theirs or theirs != ours:
+        problem = f"its contexts are {theirs} wide, and those of this model {ours}"
+        raise ConfigError(f"training.teacher: {problem}; only its encoder can be had (teacher_weight: 0)")
+    copy = Seq2Seq.from_config(cast(Seq2Seq, teacher).get_config())
+    copy_weights("teacher", teacher, copy)
+    return copy

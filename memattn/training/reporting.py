@@ -20,7 +20,7 @@ from memattn.evaluation.formatting import clock
 from memattn.evaluation.metrics import METRICS
 from memattn.runs.run import Run
 from memattn.training.opening import ADVICE, OpenRun
-from memattn.training.optimizers import learning_rate
+from memattn.training.optimization import learning_rate
 from memattn.training.step import UpdateResult
 
 MOST_PENDING = 100  # steps that may run before training waits for their results
@@ -55,7 +55,7 @@ class Log:
     """
 
     def __init__(self, run: OpenRun):
-        self._run, self._events = run, Events()
+        self._run = run
         self.pending: list[PendingStep] = []
         self.results: list[UpdateResult] = []
         self.logged_at = self._drawn_at = time.monotonic()
@@ -66,7 +66,7 @@ class Log:
     def opened(self) -> Iterator[None]:
         """Records events into the run folder in this context, and shows a line on progress if there is a terminal."""
         run = self._run
-        with run.workers.entered_on_chief(self._events.written_to(run.folder)), contextlib.ExitStack() as stack:
+        with run.workers.entered_on_chief(_recording_into(run.folder)), contextlib.ExitStack() as stack:
             if run.restored:
                 self.say(f"resuming from {run.restored}")
             if run.step.jit_compile:
@@ -130,14 +130,9 @@ class Log:
         )
 
     def settle(self) -> None:
-        """Waits for the pending steps, and checks what a validation or a checkpoint needs.
-
-        Raises as `collect`. If events could not be written, or weights are not finite, raises an error on all workers.
-        """
+        """Waits for the pending steps. Raises as `collect`, and on all workers if weights are not finite."""
         self.collect()
         with self._run.workers.barrier():
-            if self._events.failure:
-                raise self._events.failure
             if not all(np.isfinite(variable.numpy()).all() for variable in self._run.model.trainable_variables):
                 raise self._not_finite(f"the weights are not finite at step {self._run.progress.step}")
 
@@ -159,7 +154,7 @@ class Log:
             self._scalars = step_scalars(finite, len(self.results), now - self.logged_at, rate)
             if not console.on_terminal():
                 self.say(steps_line(progress.step, training.max_steps, self._scalars))
-            self._events.record("train", self._scalars, progress.step)
+            self._run.workers.on_chief(record, "train", self._scalars, progress.step)
         self.results.clear()
         self.logged_at = now
 
@@ -167,7 +162,7 @@ class Log:
         """Prints and records a validation, which took `seconds`."""
         training, progress = self._run.config.training, self._run.progress
         self.say(validation_line(progress.step, scores, seconds, is_best=is_best))
-        self._events.record("validation", scores, progress.step)
+        self._run.workers.on_chief(record, "validation", scores, progress.step)
         self._run.workers.on_chief(self._show_example)
         if progress.decays > self._decays:
             rate = learning_rate(training, progress.step, progress.decays)
@@ -180,9 +175,11 @@ class Log:
         lines = [f"{name:<13}{text}".rstrip() for name, text in validation.example._asdict().items()]
         for line in lines:
             self.say(f"  {line}")
-        self._events.record_text("validation/example", lines, step)
+        code = "\n".join(f"    {line}" for line in lines)  # Markdown: shown as they are
+        tf.summary.text("validation/example", tf.constant(code), np.int64(step))
         if time.monotonic() - self._drawn_at >= _PICTURE_SECONDS and (png := validation.draw_example()):
-            self._events.record_picture("validation/alignment", png, step)
+            picture = tf.io.decode_png(png, channels=3)[None]
+            tf.summary.image("validation/alignment", picture, np.int64(step))
             self._drawn_at = time.monotonic()
 
     def write_end(self) -> None:
@@ -209,10 +206,6 @@ class Log:
             metric = METRICS[training.metric]
             parts.append(f"best {metric.title} {metric.with_unit(progress.best[0])}")
         return parts
-
-    def leave_out(self, seconds: float) -> None:
-        """Excludes time without training steps from the speed in the next report."""
-        self.logged_at += seconds
 
 
 def step_scalars(finite: Sequence[UpdateResult], steps: int, seconds: float, learning_rate: float) -> dict[str, float]:
@@ -256,42 +249,15 @@ def note_on_settings(config: Config, pairs: int) -> str | None:
     )
 
 
-class Events:
-    """Writer of TensorBoard's events: numbers, texts and pictures, each with its training step.
+@contextlib.contextmanager
+def _recording_into(folder: str) -> Iterator[None]:
+    """Writes what is recorded in this context into TensorBoard's events of a run folder. Outside of it, it is lost."""
+    writer = tf.summary.create_file_writer(Run(folder).events)
+    with contextlib.closing(writer), writer.as_default():
+        yield
 
-    Attributes:
-      failure: error of a write; None if none failed.
-    """
 
-    failure: OSError | tf.errors.OpError | None = None
-
-    @contextlib.contextmanager
-    def written_to(self, folder: str) -> Iterator[None]:
-        """Writes what is recorded in this context into a run folder. Outside of it, records are lost."""
-        writer = tf.summary.create_file_writer(Run(folder).events)
-        with contextlib.closing(writer), writer.as_default():
-            yield
-
-    def record(self, group: str, scalars: Mapping[str, float], step: int) -> None:
-        """Records numbers of a step, each as GROUP/NAME."""
-        with self._noting_failure():
-            for name, value in scalars.items():  # NumPy numbers: TensorFlow would cache every Python number
-                tf.summary.scalar(f"{group}/{name}", np.float32(value), np.int64(step))
-
-    def record_text(self, name: str, lines: list[str], step: int) -> None:
-        """Records lines of text of a step, which TensorBoard shows as they are."""
-        with self._noting_failure():
-            code = "\n".join(f"    {line}" for line in lines)  # in Markdown
-            tf.summary.text(name, tf.constant(code), np.int64(step))
-
-    def record_picture(self, name: str, png: bytes, step: int) -> None:
-        """Records a picture of a step."""
-        with self._noting_failure():
-            tf.summary.image(name, tf.io.decode_png(png, channels=3)[None], np.int64(step))
-
-    @contextlib.contextmanager
-    def _noting_failure(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, tf.errors.OpError) as error:
-            self.failure = error
+def record(group: str, scalars: Mapping[str, float], step: int) -> None:
+    """Records numbers of a step for TensorBoard, each as GROUP/NAME."""
+    for name, value in scalars.items():  # NumPy numbers: TensorFlow would cache every Python number
+        tf.summary.scalar(f"{group}/{name}", np.float32(value), np.int64(step))

@@ -14,8 +14,7 @@ from memattn.models.dropout import split_seed
 from memattn.models.interface import Model
 from memattn.models.seq2seq import Seq2Seq
 from memattn.training.config import TrainingConfig
-from memattn.training.loss import LOSSES, context_distance
-from memattn.training.optimizers import optimizer
+from memattn.training.optimization import LOSSES, context_distance, optimizer
 
 # The scale of the loss in float16: its first value, upper bound, and the steps without an overflow until it is doubled.
 _FIRST_SCALE, _LARGEST_SCALE, _RAISE_AFTER = 2.0**15, 2.0**24, 2_000

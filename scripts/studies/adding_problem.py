@@ -11,7 +11,7 @@ import tensorflow as tf
 from memattn import files, xla
 from memattn.attention import FeedForwardAttention, MemoryAttention
 from memattn.errors import ConfigError, RunError
-from memattn.runs import provenance
+from memattn.runs.result import conditions
 from studies import standalone
 from studies.mechanisms.memory_variant import MemoryVariantAttention
 
@@ -229,7 +229,7 @@ def make(
         if not any(map(is_finished, same)):
             print(f"{task}, length {length}, {model}", flush=True)
             results = train(task, length, model, learning_rate=rate, minutes=minutes, epochs=epochs, seed=seed)
-            cells = [cell for cell in cells if cell not in same] + [{**settings, **results, **provenance.conditions()}]
+            cells = [cell for cell in cells if cell not in same] + [{**settings, **results, **conditions()}]
         _write(output, cells)
 
 

@@ -13,7 +13,7 @@ from memattn.evaluation.evaluate import read_split
 from memattn.evaluation.plots import Line
 from memattn.files import read_lines
 from memattn.runs.trained import load
-from memattn.sweeps.results import SweepRun
+from memattn.sweeps.runs import SweepRun
 from studies import plots
 from studies.output import Output
 from studies.runs import count, groups, model_words, num_slots, scores, summary, text_name

@@ -17,7 +17,7 @@ from memattn.models.interface import AligningModel
 from memattn.runs.result import Result
 from memattn.runs.trained import load
 from memattn.sweeps import tables
-from memattn.sweeps.results import SweepRun
+from memattn.sweeps.runs import SweepRun
 from studies import plots
 from studies.output import Output, at_least_one
 from studies.runs import count, groups, scores, summary

@@ -18,8 +18,7 @@ from memattn import config as configs
 from memattn import files
 from memattn.runs.result import Result
 from memattn.runs.run import RESULT, Run
-from memattn.sweeps.expand import changes, expand
-from memattn.sweeps.results import SweepRun
+from memattn.sweeps.runs import SweepRun, changes, expand
 from studies.output import Output
 from studies.runner import TARGETS, configs_of
 

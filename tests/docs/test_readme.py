@@ -15,7 +15,7 @@ from studies.britz2017 import printed
 import memattn
 from memattn import config, files
 from memattn.evaluation.formatting import markdown
-from memattn.sweeps.expand import expand
+from memattn.sweeps.runs import expand
 
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -20,9 +20,9 @@ def create(tmp_path):
     """create(config, metadata, ...) makes a run folder, or opens the one that it made before."""
 
     def create(config, metadata=METADATA, tokens=("a", "b"), **options):
-        return Run.create(
-            str(tmp_path / "run"), config, Vocabulary(list(tokens)), WhitespaceTokenizer(), metadata, **options
-        )
+        run = Run(tmp_path / "run")
+        run.create(config, Vocabulary(list(tokens)), WhitespaceTokenizer(), metadata, **options)
+        return run
 
     return create
 

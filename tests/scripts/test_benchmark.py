@@ -127,7 +127,7 @@ def test_a_table_of_several_measurements_replaces_the_rows_of_one(tmp_path, monk
         ("second", "GPU", [{"L": 5, "seconds": 2.0, "fold s": 3}]),
         ("first", "CPU", [{"L": 5, "seconds": 4.0}, {"L": 9, "seconds": 5.0}]),
     ):
-        monkeypatch.setattr(tables.provenance, "conditions", lambda device=device: {"device": device})
+        monkeypatch.setattr(tables, "conditions", lambda device=device: {"device": device})
         tables.store(options, rows, repeats=len(rows))
     path = str(tmp_path / "decode.csv")
     assert [row["device"] for row in files.read_csv(path)] == ["GPU", "CPU", "CPU"]

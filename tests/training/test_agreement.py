@@ -20,7 +20,7 @@ from memattn.data.batches import TrainingBatches
 from memattn.errors import DataError
 from memattn.evaluation.metrics import METRICS, Score
 from memattn.runs import checkpoints as checkpointing
-from memattn.training import stopping, trainer
+from memattn.training import trainer
 from memattn.training.step import TrainingStep
 
 pytestmark = pytest.mark.slow
@@ -66,7 +66,7 @@ def train(strategy, config, run_dir, *overrides):
 def with_a_fast_clock(rank, strategy, config, run_dir, fast):
     """Trains; on the worker `fast`, a minute passes in less than a training step."""
     clock = types.SimpleNamespace(monotonic=lambda: time.monotonic() * (1e6 if rank == fast else 1))
-    with mock.patch.object(stopping, "time", clock):
+    with mock.patch.object(trainer, "time", clock):
         return train(strategy, config, run_dir)
 
 

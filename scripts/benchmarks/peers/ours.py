@@ -17,8 +17,8 @@ from memattn.data.lexicon import Lexicon
 from memattn.data.sentences import Sentences
 from memattn.data.vocabulary import Vocabulary
 from memattn.models.seq2seq import Seq2Seq
-from memattn.runs import provenance
-from memattn.runs.build import build_model
+from memattn.runs.result import conditions
+from memattn.runs.trained import build_model
 from memattn.search.searcher import BATCHES_AT_ONCE, Searcher, decode, warm_up
 from memattn.training.step import TrainingStep
 
@@ -50,7 +50,7 @@ config = Config(
 rows = worker.sources(work) if work.task == "decode" else []
 longest = max(work.length, *map(len, rows), 1)
 model = cast(Seq2Seq, build_model(config, work.vocabulary, {"max_source_length": longest}, work.precision))
-versions = {"memattn": provenance.conditions()["commit"], "tensorflow": tf.__version__}
+versions = {"memattn": conditions()["commit"], "tensorflow": tf.__version__}
 compiled = xla.jit_compile(work.jit_compile, model.compute_dtype)
 notes = f"{'XLA' if compiled else 'graph'}, batch {work.batch}, {work.precision}, {model.count_params():,} parameters"
 
