@@ -1,6 +1,6 @@
 """Reads a run's configuration, YAML with overrides, into the checked dataclasses that stand beside their code."""
 
-from memattn.config.loading import apply_changes, check_overrides, checked, dump, from_dict, load, to_dict
+from memattn.config.loading import apply_changes, checked, dump, from_dict, load, to_dict
 from memattn.config.schema import Origin
 from memattn.config.sections import Config, ModelConfig, SweepConfig
 from memattn.data.config import CopyConfig, DataConfig, TaskConfig
@@ -9,26 +9,3 @@ from memattn.models.seq2seq import Seq2SeqConfig
 from memattn.plain_values import differences
 from memattn.search.config import DecodingConfig, SampleConfig
 from memattn.training.config import TrainingConfig
-
-__all__ = [
-    "Config",
-    "CopyConfig",
-    "DataConfig",
-    "DecodingConfig",
-    "ModelConfig",
-    "NeuralGPUConfig",
-    "Origin",
-    "SampleConfig",
-    "Seq2SeqConfig",
-    "SweepConfig",
-    "TaskConfig",
-    "TrainingConfig",
-    "apply_changes",
-    "check_overrides",
-    "checked",
-    "differences",
-    "dump",
-    "from_dict",
-    "load",
-    "to_dict",
-]

@@ -41,14 +41,10 @@ def from_dict(tree: Mapping, overrides: Sequence[str] = ()) -> Config:
     return _overridden(tree, overrides, Origin("config"))
 
 
-def check_overrides(overrides: Sequence[str]) -> None:
-    """Raises ConfigError if a Python program gives one override in place of a list."""
-    if isinstance(overrides, str):
-        raise ConfigError(f"overrides: must be a list of strings, not {overrides!r:.80}")
-
-
 def _overridden(tree: Mapping, overrides: Sequence[str], origin: Origin) -> Config:
     """Returns the config of plain values with overrides, each value checked."""
+    if isinstance(overrides, str):
+        raise ConfigError(f"overrides: must be a list of strings, not {overrides!r:.80}")
     changes = {}
     for override in overrides:
         key, equals, text = override.partition("=")
@@ -66,15 +62,14 @@ def checked(tree: Mapping, origin: Origin) -> Config:
       ConfigError: a key is unknown, or a value cannot be used; the message names the line of the key.
     """
     for name in tree:
-        if name not in hints(Config) and (keys := [*keys_named(str(name), Config), *_keys_of_mechanisms(name)]):
+        if name in hints(Config):
+            continue
+        keys = keys_named(str(name), Config)
+        if any(name in attention.keys(mechanism) for mechanism in attention.MECHANISMS.values()):
+            keys.append(f"model.attention.{name}")
+        if keys:
             raise origin.error(name, f"unknown key; did you mean {' or '.join(keys)}?")
     return build(Config, {"data": {}, **tree}, "", origin)
-
-
-def _keys_of_mechanisms(option: Any) -> list[str]:
-    """Returns a list with the dotted key of an option of a registered mechanism; [] if no mechanism has it."""
-    has_option = any(option in attention.keys(mechanism) for mechanism in attention.MECHANISMS.values())
-    return [f"model.attention.{option}"] if has_option else []
 
 
 def _read(path: str, origin: Origin) -> dict:

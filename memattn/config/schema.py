@@ -132,8 +132,9 @@ def _build_one_of(sections: list[type[Options]], tree: Any, key: str, origin: Or
     kind = tree.get("kind", next(iter(by_kind)))
     if kind not in list(by_kind):  # a list, as an invalid kind may not be hashable
         raise origin.error(f"{key}.kind", not_one_of(kind, by_kind))
+    others = keys_of_other_kinds(sections, kind)
     for name in tree:
-        if name in keys_of_other_kinds(sections, kind):
+        if name in others:
             fitting = " or ".join(fit for fit, section in by_kind.items() if name in hints(section))
             raise origin.error(f"{key}.{name}", f"is for {key}.kind: {fitting}, not {kind}")
     return build(by_kind[kind], tree, key, origin)

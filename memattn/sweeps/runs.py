@@ -111,11 +111,11 @@ class SweepRun(NamedTuple):
 
 def finished(config: Config, sweep_dir: str, split: str, average: int | None = None) -> list[SweepRun]:
     """Returns the runs of a sweep that have a result on a split."""
-    runs, changes_by_name = [], changes(config)
-    for name, run_config in expand(config).items():
+    runs = []
+    for name, (run_config, changes) in _expanded(config).items():
         run = Run(os.path.join(sweep_dir, name))
         if result := result_of(run, run_config, split, average):
-            runs.append(SweepRun(name, run.folder, run_config, result, run.validations, changes_by_name[name]))
+            runs.append(SweepRun(name, run.folder, run_config, result, run.validations, changes))
     return runs
 
 

@@ -6,14 +6,13 @@ A loss is a function with the arguments of `cross_entropy`, entered in LOSSES. A
 
 import dataclasses
 import inspect
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from memattn.errors import ConfigError, reason
-from memattn.options import OptionError, checked, did_you_mean, listed
+from memattn.options import OptionError, arguments
 
 if TYPE_CHECKING:
     from memattn.training.config import TrainingConfig
@@ -103,8 +102,15 @@ def optimizer(training: "TrainingConfig") -> tf.keras.optimizers.Optimizer:
         raise ConfigError(f"training.optimizer: nadam: {problem}; install TensorFlow 2.16 or later, or use adam")
     kind = getattr(tf.keras.optimizers, OPTIMIZERS[training.optimizer])
     parameters = inspect.signature(kind).parameters
-    defaults = {name: each.default for name, each in parameters.items() if name not in _NO_OPTIONS}
-    options = {name: _option(name, value, training, defaults) for name, value in training.optimizer_options.items()}
+    known = {
+        name: parameter.replace(annotation=_type_of(parameter.default))
+        for name, parameter in parameters.items()
+        if name not in _NO_OPTIONS
+    }
+    try:
+        options = arguments(known, training.optimizer_options, training.optimizer)
+    except OptionError as error:
+        raise ConfigError(f"training.optimizer_options.{error}") from error
     if "epsilon" in parameters:
         options["epsilon"] = training.adam_epsilon
     without_sum = type(f"Summed{kind.__name__}", (_WithoutSum, kind), {})
@@ -114,21 +120,9 @@ def optimizer(training: "TrainingConfig") -> tf.keras.optimizers.Optimizer:
         raise ConfigError(f"training.optimizer_options: {reason(error)}") from error
 
 
-def _option(name: str, value: Any, training: "TrainingConfig", defaults: Mapping[str, Any]) -> bool | float | None:
-    """Returns the value of an option whose type is that of its default; where that is None, it may be a number, too.
-
-    Raises ConfigError for an unknown option and for a value of another type.
-    """
-    key = f"training.optimizer_options.{name}"
-    if name not in defaults:
-        problems = [f"unknown option of {training.optimizer}", *did_you_mean(name, list(defaults))]
-        raise ConfigError(f"{key}: {'; '.join([*problems, f'its options: {listed(list(defaults))}'])}")
-    default = defaults[name]
-    hint = bool if isinstance(default, bool) else (float | None if default is None else float)
-    try:
-        return checked(key, hint, value)
-    except OptionError as error:
-        raise ConfigError(str(error)) from error
+def _type_of(default: Any) -> Any:
+    """Returns the type of an optimizer's option with this default in Keras."""
+    return bool if isinstance(default, bool) else (float | None if default is None else float)
 
 
 def constant(training: "TrainingConfig", step: int, decays: int) -> float:
