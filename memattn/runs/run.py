@@ -166,6 +166,7 @@ class Run:
             for name, content in contents.items():
                 files.write(self._path(name), content)
             files.write(self._path(CONFIG), configs.dump(config))
+            self.config = config
 
     def _check_config(self, config: Config, may_grow: bool) -> None:
         """Raises ConfigError unless a config is that of the run, or differs only in a raised `training.max_steps`."""

@@ -22,8 +22,8 @@ from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.run import Run
 from memattn.runs.trained import LENGTH_REGRESSION, build_model
 from memattn.training import pretrained
+from memattn.training.config import depends_on_max_steps
 from memattn.training.distribution import Workers
-from memattn.training.optimization import depends_on_max_steps
 from memattn.training.progress import Progress
 from memattn.training.step import TrainingStep
 from memattn.training.validation import Validation

@@ -9,8 +9,7 @@ import tensorflow as tf
 
 from memattn.data.vocabulary import PAD
 from memattn.evaluation.metrics import METRICS
-from memattn.training.config import TrainingConfig
-from memattn.training.optimization import learning_rate
+from memattn.training.config import TrainingConfig, learning_rate
 
 
 class Progress(tf.train.experimental.PythonState):

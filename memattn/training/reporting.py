@@ -19,8 +19,8 @@ from memattn.errors import RunError
 from memattn.evaluation.formatting import clock
 from memattn.evaluation.metrics import METRICS
 from memattn.runs.run import Run
+from memattn.training.config import learning_rate
 from memattn.training.opening import ADVICE, OpenRun
-from memattn.training.optimization import learning_rate
 from memattn.training.step import UpdateResult
 
 MOST_PENDING = 100  # steps that may run before training waits for their results

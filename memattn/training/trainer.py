@@ -16,9 +16,9 @@ import tensorflow as tf
 
 from memattn import console
 from memattn.config import Config
+from memattn.training.config import learning_rate
 from memattn.training.distribution import Workers, losing_workers
 from memattn.training.opening import OpenRun
-from memattn.training.optimization import learning_rate
 from memattn.training.reporting import Log, PendingStep
 
 _PROGRESS_SECONDS = 0.25  # least time between two drawings of the progress line

@@ -18,7 +18,7 @@ from memattn.errors import ConfigError, RunError
 from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.run import CHECKPOINTS
 from memattn.runs.trained import build_model, load
-from memattn.training.optimization import learning_rate
+from memattn.training.config import learning_rate
 from memattn.training.step import TrainingStep, UpdateResult
 from memattn.training.trainer import Trainer, train
 
