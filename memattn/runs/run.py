@@ -151,22 +151,28 @@ class Run:
         Raises ConfigError, DataError, RunError if another process trains in a new folder, OSError.
         """
         contents = {VOCABULARY: str(vocabulary), METADATA: json.dumps(metadata) + "\n", **tokenizer.files()}
+        advice = "use another --run_dir"
         with contextlib.nullcontext() if self.exists else self.locked():  # to check an existing one needs no lock
-            if self.exists:
+            exists = self.exists
+            if exists:
                 self._check_config(config, may_grow)
-                self._check_contents(config, contents, metadata)
-                return
-            if os.path.isdir(self.checkpoints):
-                raise ConfigError(f"{self.folder}: holds checkpoints but no {CONFIG}; use another --run_dir")
-            for path, content in ((self._path(name), content) for name, content in contents.items()):
-                if os.path.exists(path) and files.read_text(path) != content:
-                    problem = "of another run or corpus, or left by an interrupted start with other data"
-                    raise ConfigError(f"{path}: {problem}; use another --run_dir, or remove it")
-            os.makedirs(self.folder, exist_ok=True)
+                problem = (
+                    f"does not fit the data in {config.data.path}, which has changed since this run began; {advice}"
+                )
+            elif os.path.isdir(self.checkpoints):
+                raise ConfigError(f"{self.folder}: holds checkpoints but no {CONFIG}; {advice}")
+            else:
+                problem = f"of another run or corpus, or left by an interrupted start; {advice}, or remove it"
             for name, content in contents.items():
-                files.write(self._path(name), content)
-            files.write(self._path(CONFIG), configs.dump(config))
-            self.config = config
+                path = self._path(name)
+                if (exists or os.path.exists(path)) and files.read_text(path) != content:
+                    raise ConfigError(f"{path}: {problem}")
+            if not exists:
+                os.makedirs(self.folder, exist_ok=True)
+                for name, content in contents.items():
+                    files.write(self._path(name), content)
+                files.write(self._path(CONFIG), configs.dump(config))
+                self.config = config
 
     def _check_config(self, config: Config, may_grow: bool) -> None:
         """Raises ConfigError unless a config is that of the run, or differs only in a raised `training.max_steps`."""
@@ -179,16 +185,6 @@ class Run:
             if any(each.key == "training.max_steps" for each in differing):
                 problem += "; training.max_steps may grow, unless the learning rate depends on it"
             raise ConfigError(f"{self.folder}: {problem}; use another --run_dir")
-
-    def _check_contents(self, config: Config, contents: dict[str, str], metadata: dict[str, Any]) -> None:
-        """Raises ConfigError if the training data has changed. Raises OSError, DataError."""
-        for name, content in contents.items():
-            path = self._path(name)
-            # Former versions wrote less metadata.
-            fits = self.metadata.items() <= metadata.items() if name == METADATA else files.read_text(path) == content
-            if not fits:
-                problem = f"does not fit the data in {config.data.path}, which has changed since this run began"
-                raise ConfigError(f"{path}: {problem}; use another --run_dir")
 
     def raise_max_steps(self, config: Config) -> None:
         """Writes the config of a run whose `training.max_steps` was raised. Raises ConfigError, OSError."""

@@ -66,7 +66,9 @@ def run_sweep(
     all_configs = expand(config)
     run_configs = {name: run for name, run in all_configs.items() if only is None or name in only}
     runs = {name: Run(os.path.join(sweep_dir, name)) for name in run_configs}
-    _check_split(run_configs.values(), split)
+    for data in (config.data for config in run_configs.values()):
+        if data.generated or os.path.isdir(data.path):  # without a folder, training says what is missing
+            corpus.check_split(data.path, split, tasks.SPLITS if data.generated else None)
     with contextlib.ExitStack() as stack:
         if only is None:
             stack.enter_context(_locked(sweep_dir, "sweep", sweep_dir))
@@ -101,15 +103,6 @@ def run_sweep(
             done = [run for run in finished(config, sweep_dir, split, average) if run.name not in reasons]
             tables.write(config, done, reasons, sweep_dir, title)
         return list(reasons)
-
-
-def _check_split(run_configs: Collection[Config], split: str) -> None:
-    """Raises ConfigError if a corpus lacks the split."""
-    for data in (config.data for config in run_configs):
-        if data.generated:
-            corpus.check_split(data.path, split, tasks.SPLITS)
-        elif os.path.isdir(data.path):  # without a folder, training says what is missing
-            corpus.check_split(data.path, split)
 
 
 def _locked(sweep_dir: str, name: str, folder: str) -> contextlib.AbstractContextManager:

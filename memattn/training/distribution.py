@@ -85,10 +85,6 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
 }
 
 
-def _has_several_workers(strategy: Strategy) -> bool:
-    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-
-
 class Workers:
     """The workers of a training: processes, one on each machine, which all execute the same program.
 
@@ -103,7 +99,7 @@ class Workers:
 
     def __init__(self, strategy: Strategy):
         self.strategy = strategy
-        self.several = _has_several_workers(strategy)
+        self.several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
         self.is_chief = True
         if self.several:
             resolver = strategy.cluster_resolver
@@ -177,7 +173,7 @@ def losing_workers(strategy: Strategy, run_dir: str) -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        if not (_is_lost_worker(error) and _has_several_workers(strategy)):
+        if not (_is_lost_worker(error) and Workers(strategy).several):
             raise
         raise LostWorkerError(
             f"{run_dir}: a worker was lost; restart all workers to resume ({reason(error)})"

@@ -25,7 +25,7 @@ from memattn.training.step import UpdateResult
 
 MOST_PENDING = 100  # steps that may run before training waits for their results
 _MANY_PAIRS = 1_000_000  # training pairs, from which on the paper's learning rate gets no note
-_PICTURE_SECONDS = 30.0  # least time between two pictures; drawing one takes up to a second
+_PICTURE_SECONDS = 30.0  # least time between two pictures; drawing one takes a second or two
 
 
 class PendingStep(NamedTuple):

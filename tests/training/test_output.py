@@ -131,9 +131,7 @@ def test_the_example_has_median_length_and_its_picture_the_attention_weights(tin
     assert run.validation.example.translation == " ".join(translations[index].best)
 
     drawn, draw = [], plots.alignment_figure
-    monkeypatch.setattr(
-        plots, "alignment_figure", lambda *args, slots: drawn.append((*args, slots)) or draw(*args, slots)
-    )
+    monkeypatch.setattr(plots, "alignment_figure", lambda *args: drawn.append(args) or draw(*args))
     assert run.validation.draw_example().startswith(b"\x89PNG")
     ((source, target, weights, slots),) = drawn
     assert source == [*sources[index], "</s>"]
@@ -142,7 +140,7 @@ def test_the_example_has_median_length_and_its_picture_the_attention_weights(tin
     ids = ([[tokens.index(token) for token in sentence]] for sentence in (source, target))
     expected = run.model.alignments(*map(tf.constant, ids))
     np.testing.assert_allclose(weights, expected[0], rtol=1e-5, atol=1e-7)
-    assert slots.shape == (0, len(target), len(source))
+    assert slots.shape == (3, len(target), len(source))
 
 
 def recorded(run_dir):
