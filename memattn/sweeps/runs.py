@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -36,7 +35,6 @@ def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
     base = to_dict(config)
     grid_points = list(itertools.chain.from_iterable(map(_points, sweep.grids)))
     runs: dict[str, tuple[Config, dict[str, Any]]] = {}
-    names: dict[str, str] = {}  # a run's settings, as text -> its name
     for i, cell in enumerate([*sweep.cells, *grid_points] or [{}]):
         for point in _points(sweep.grid):
             changes = {**cell, **point}
@@ -44,11 +42,9 @@ def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
             run = checked(apply_changes(base, changes), Origin(f"sweep run {short(name)}"))
             if name in runs and runs[name][0] != run:
                 name = run_name(changes, full_keys=True)
-            settings = json.dumps(to_dict(run), sort_keys=True)
-            earlier = name if name in runs else names.get(settings)
+            earlier = name if name in runs else next((other for other in runs if runs[other][0] == run), None)
             if earlier is None:
                 runs[name] = run, changes
-                names[settings] = name
             elif runs[earlier][0] != run or not grid_points or i < len(sweep.cells):  # several grids may share points
                 same = map(short, dict.fromkeys([earlier, name]))
                 raise ConfigError(f"sweep: two of its runs are the same, or have the same name: {' and '.join(same)}")

@@ -122,7 +122,7 @@ class Workers:
         except Exception:
             self.any(True)
             raise
-        if self.any(False) == [True]:
+        if self.any(False):
             raise RunError("another worker failed; see its output")
 
     def on_chief(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -150,14 +150,12 @@ class Workers:
     def check_equal(self, value: Any, problem: str) -> None:
         """Raises RunError with this problem unless a value of JSON is the same on all workers."""
         digest = hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8")).hexdigest()
-        if self.any(digest != self.on_chief(lambda: digest)) == [True]:
+        if self.any(digest != self.on_chief(lambda: digest)):
             raise RunError(problem)
 
-    def any(self, *flags: bool) -> list[bool]:
-        """Returns, for each flag, whether it is true on any worker."""
-        if not self.several:
-            return list(flags)
-        return (self._sum(lambda _: [float(flag) for flag in flags]) > 0).tolist()
+    def any(self, flag: bool) -> bool:
+        """Returns whether a flag is true on any worker."""
+        return bool(self._sum(lambda _: [float(flag)])[0]) if self.several else flag
 
     def _sum(self, addend: Callable[[int], Sequence[float]]) -> np.ndarray:
         """Returns the sum of `addend(replica)` over the replicas of all workers, which are numbered from 0."""

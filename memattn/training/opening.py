@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -57,12 +57,11 @@ class OpenRun:
         with workers.barrier():
             steps = [checkpoints.step_of(path) for path in checkpoints.listed(self._run.checkpoints)]  # newest first
             vocabulary, tokenizer = self._read_data()
-            initial, teacher = (
-                pretrained.load(config, key, vocabulary, tokenizer, self.batches.corpus.source.metadata())
-                if _is_needed(config, key, steps)
-                else None
-                for key in ("init_from", "teacher")
-            )
+            data = vocabulary, tokenizer, self.batches.corpus.source.metadata()
+            initial = pretrained.load(config, "init_from", *data) if training.init_from and not steps else None
+            has_weight = training.teacher_weight > 0 and bool(steps) and steps[-1] < training.teacher_steps
+            needs_teacher = training.teacher and (has_weight or not steps)
+            teacher = pretrained.load(config, "teacher", *data) if needs_teacher else None
             metadata = self._metadata(initial)
         contents = [configs.dump(config), str(vocabulary), tokenizer.files(), metadata]
         workers.check_equal(contents, f"{folder}: the workers have different configs or data; start all with the same")
@@ -189,13 +188,3 @@ class OpenRun:
         """Raises RunError if the run ended without having learned anything."""
         if self.progress.diverged:
             raise RunError(f"{self.folder}: diverged: {self.progress.diverged}; {ADVICE}")
-
-
-def _is_needed(config: Config, key: str, steps: Sequence[int]) -> bool:
-    """Returns whether a run with checkpoints of these steps, newest first, needs the model of a key of `training`.
-
-    A new run does; one that resumes needs the teacher as long as its contexts have a weight.
-    """
-    training = config.training
-    is_taught = key == "teacher" and training.teacher_weight > 0 and bool(steps) and steps[-1] < training.teacher_steps
-    return bool(getattr(training, key)) and (is_taught or not steps)

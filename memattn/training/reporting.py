@@ -49,13 +49,14 @@ class Log:
     read when a report, a validation or a checkpoint needs them, or when many are pending.
 
     Attributes:
+      say: prints a line, once for all workers.
       pending: steps whose results are not read yet.
       results: results that no report has counted yet.
       logged_at: time of the last report; validations since then are not counted.
     """
 
     def __init__(self, run: OpenRun):
-        self._run = run
+        self._run, self.say = run, run.workers.say
         self.pending: list[PendingStep] = []
         self.results: list[UpdateResult] = []
         self.logged_at = self._drawn_at = time.monotonic()
@@ -74,10 +75,6 @@ class Log:
             if run.workers.is_chief:
                 stack.enter_context(console.showing(self.progress_parts))
             yield
-
-    def say(self, line: str) -> None:
-        """Prints a line, once for all workers."""
-        self._run.workers.say(line)
 
     def introduce(self) -> None:
         """Prints what is trained, and which weights it starts with."""

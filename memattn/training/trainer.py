@@ -166,8 +166,8 @@ class Stopping:
         if self._workers.several and step % _STEPS_BETWEEN_AGREEMENTS:
             return
         is_late = time.monotonic() - self._saved_at > self._checkpoint_seconds
-        requested, self.checkpoint_due = self._workers.any(self.is_requested(), self._workers.is_chief and is_late)
-        if requested:
+        self.checkpoint_due = self._workers.any(self._workers.is_chief and is_late)
+        if self._workers.any(self.is_requested()):
             self.stop()
 
     def stop(self) -> None:
