@@ -6,7 +6,7 @@ above an option is its description in docs/reference/configuration.md.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from memattn.data.config import DataConfig
 from memattn.errors import abbreviated
@@ -36,15 +36,10 @@ class SweepConfig(Options):
                 for changed_key in changes:
                     if changed_key in self.grid:
                         yield f"{key}.{changed_key}", "in sweep.grid too; give it in one of them"
-        yield from _problems_of_grid("grid", self.grid)
-        for i, grid in enumerate(self.grids):
-            yield from _problems_of_grid(f"grids[{i}]", grid)
-
-
-def _problems_of_grid(name: str, grid: Mapping[str, Any]) -> Problems:
-    for key, values in grid.items():
-        if not isinstance(values, list) or not values:
-            yield f"{name}.{key}", f"expected a list of one value or more, not {abbreviated(values)}"
+        for name, grid in (("grid", self.grid), *((f"grids[{i}]", grid) for i, grid in enumerate(self.grids))):
+            for key, values in grid.items():
+                if not isinstance(values, list) or not values:
+                    yield f"{name}.{key}", f"expected a list of one value or more, not {abbreviated(values)}"
 
 
 @dataclasses.dataclass(frozen=True)

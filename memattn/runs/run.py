@@ -155,7 +155,7 @@ class Run:
         with contextlib.nullcontext() if self.exists else self.locked():  # to check an existing one needs no lock
             exists = self.exists
             if exists:
-                self._check_config(config, may_grow)
+                self.check_config(config, may_grow=may_grow)
                 problem = (
                     f"does not fit the data in {config.data.path}, which has changed since this run began; {advice}"
                 )
@@ -174,7 +174,7 @@ class Run:
                 files.write(self._path(CONFIG), configs.dump(config))
                 self.config = config
 
-    def _check_config(self, config: Config, may_grow: bool) -> None:
+    def check_config(self, config: Config, *, may_grow: bool) -> None:
         """Raises ConfigError unless a config is that of the run, or differs only in a raised `training.max_steps`."""
         stored = self.config
         if may_grow and config.training.max_steps > stored.training.max_steps:
@@ -183,8 +183,8 @@ class Run:
         if differing := configs.differences(configs.to_dict(stored), configs.to_dict(config)):
             problem = f"holds a run of another config: {', '.join(map(str, differing))}"
             if any(each.key == "training.max_steps" for each in differing):
-                problem += "; training.max_steps may grow, unless the learning rate depends on it"
-            raise ConfigError(f"{self.folder}: {problem}; use another --run_dir")
+                problem += "; memattn-train may raise training.max_steps, unless the learning rate depends on it"
+            raise ConfigError(f"{self.folder}: {problem}; use another folder")
 
     def raise_max_steps(self, config: Config) -> None:
         """Writes the config of a run whose `training.max_steps` was raised. Raises ConfigError, OSError."""

@@ -16,7 +16,6 @@ from memattn import config as configs
 from memattn import console, files, processes
 from memattn.config import Config
 from memattn.data import corpus, tasks
-from memattn.errors import ConfigError
 from memattn.evaluation import formatting
 from memattn.runs.run import Run
 from memattn.sweeps import tables
@@ -40,20 +39,9 @@ def run_sweep(
 ) -> list[str]:
     """Trains and evaluates the runs of a sweep that have no result yet, and writes the table of all.
 
-    Trains `jobs` runs at a time, but evaluates one at a time, so that nothing disturbs the decode times. If `only`
-    leaves out a run, writes no table.
-
-    Args:
-      config: config with the sweep.
-      sweep_dir: folder of the runs and of the files that `tables.write` makes.
-      jobs: trainings at a time.
-      split: split that the runs are evaluated on.
-      average: number of last checkpoints whose weights are averaged; None for the best checkpoint.
-      repeats: timed decodings of each run.
-      plots: sentences of each run whose alignments are drawn.
-      strategy: devices of each training, as in memattn.train.
-      title: heading of the table.
-      only: names of the runs to train and evaluate; None for all.
+    Trains `jobs` runs at a time, but evaluates one at a time, so that nothing disturbs the decode times. The arguments
+    are flags of memattn-sweep, except `only`: names of the runs to train and evaluate, None for all. If it leaves out a
+    run, writes no table.
 
     Returns:
       The names of the runs that failed. Their rows of the table say why.
@@ -76,7 +64,10 @@ def run_sweep(
             stack.enter_context(_locked(sweep_dir, name, run.folder))
         missing = {}
         for name, run in runs.items():
-            _write_config(run, run_configs[name])
+            if run.exists:
+                run.check_config(run_configs[name], may_grow=False)
+            files.make_folder(run.folder)
+            files.write(f"{run.folder}.yaml", configs.dump(run_configs[name]))
             result = result_of(run, run_configs[name], split, average)
             if result is None or not is_final(run, result):
                 missing[name] = run
@@ -109,15 +100,6 @@ def _locked(sweep_dir: str, name: str, folder: str) -> contextlib.AbstractContex
     """Locks a run of a sweep, or the sweep itself, against other processes."""
     lock = os.path.join(sweep_dir, f"{name}.lock")
     return processes.locked(lock, folder, "is working on it; wait, or use another --sweep_dir")
-
-
-def _write_config(run: Run, config: Config) -> None:
-    """Makes the folder of a run, and its config beside it. Raises ConfigError if the folder holds another run."""
-    if run.exists and (differing := configs.differences(configs.to_dict(run.config), configs.to_dict(config))):
-        problem = f"holds a run of another config: {', '.join(map(str, differing))}"
-        raise ConfigError(f"{run.folder}: {problem}; use another --sweep_dir")
-    files.make_folder(run.folder)
-    files.write(f"{run.folder}.yaml", configs.dump(config))
 
 
 def _failures(

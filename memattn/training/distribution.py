@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from memattn import console, files
+from memattn import console
 from memattn.errors import ConfigError, LostWorkerError, RunError, reason
 
 Strategy: TypeAlias = tf.distribute.Strategy
@@ -66,7 +66,7 @@ def several_machines() -> Strategy:
 def _auto() -> Strategy:
     """Returns the strategy of TF_CONFIG's workers if it names several, else that of all GPUs. Raises ConfigError."""
     try:
-        cluster = files.json_value(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
+        cluster = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
         several = sum(len(cluster.get(job, [])) for job in ("chief", "worker")) > 1
     except (ValueError, AttributeError, TypeError) as error:
         raise ConfigError(f"TF_CONFIG: not the JSON that TensorFlow expects: {error}") from error

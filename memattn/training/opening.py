@@ -2,8 +2,8 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
 
 import tensorflow as tf
 
@@ -15,19 +15,20 @@ from memattn.data import tokenizer as tokenizers
 from memattn.data.batches import TrainingBatches
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
-from memattn.errors import RunError
+from memattn.errors import ConfigError, RunError
 from memattn.models.interface import Model
+from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import checkpoints
 from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.run import Run
-from memattn.runs.trained import LENGTH_REGRESSION, build_model
-from memattn.training import pretrained
+from memattn.runs.trained import LENGTH_REGRESSION, build_model, load_model
 from memattn.training.config import depends_on_max_steps
 from memattn.training.distribution import Workers
 from memattn.training.progress import Progress
 from memattn.training.step import TrainingStep
 from memattn.training.validation import Validation
 
+_ENCODER = ("encoder/", "source_embedding/")  # prefixes of the paths of an encoder's weights
 ADVICE = "a smaller training.learning_rate or training.clip_norm may help"
 
 
@@ -58,10 +59,10 @@ class OpenRun:
             steps = [checkpoints.step_of(path) for path in checkpoints.listed(self._run.checkpoints)]  # newest first
             vocabulary, tokenizer = self._read_data()
             data = vocabulary, tokenizer, self.batches.corpus.source.metadata()
-            initial = pretrained.load(config, "init_from", *data) if training.init_from and not steps else None
+            initial = _trained(config, "init_from", *data) if training.init_from and not steps else None
             has_weight = training.teacher_weight > 0 and bool(steps) and steps[-1] < training.teacher_steps
             needs_teacher = training.teacher and (has_weight or not steps)
-            teacher = pretrained.load(config, "teacher", *data) if needs_teacher else None
+            teacher = _trained(config, "teacher", *data) if needs_teacher else None
             metadata = self._metadata(initial)
         contents = [configs.dump(config), str(vocabulary), tokenizer.files(), metadata]
         workers.check_equal(contents, f"{folder}: the workers have different configs or data; start all with the same")
@@ -70,12 +71,12 @@ class OpenRun:
         with workers.strategy.scope():
             self.model, replicas = build_model(config, len(vocabulary), metadata), None
             if teacher and training.teacher_weight:
-                replicas = pretrained.replicated_teacher(teacher, self.model)
+                replicas = _replicated(teacher, self.model)
             self.step = TrainingStep(self.model, training, workers.strategy, replicas)
         if initial:
-            pretrained.copy_weights("init_from", initial, self.model)
+            _copy_weights("init_from", initial, self.model)
         elif teacher and not steps:
-            pretrained.copy_weights("teacher", teacher, self.model, pretrained.ENCODER)
+            _copy_weights("teacher", teacher, self.model, _ENCODER)
         with workers.barrier():
             self.validation = Validation(config, self.model, vocabulary, tokenizer)
         may_grow = not depends_on_max_steps(training)
@@ -188,3 +189,60 @@ class OpenRun:
         """Raises RunError if the run ended without having learned anything."""
         if self.progress.diverged:
             raise RunError(f"{self.folder}: diverged: {self.progress.diverged}; {ADVICE}")
+
+
+def _trained(
+    config: Config, key: str, vocabulary: Vocabulary, tokenizer: Tokenizer, source_metadata: Mapping[str, Any]
+) -> Model:
+    """Returns the model in the run folder that a key of `training` names.
+
+    Raises ConfigError if its data is not what the run needs, DataError, RunError, OSError.
+    """
+    folder = getattr(config.training, key)
+    try:
+        run = Run(folder)
+        model, _ = load_model(run)
+    except (ConfigError, RunError) as error:
+        problem = error.problem if isinstance(error, RunError) else error
+        raise type(error)(f"training.{key}: {problem}") from error
+    if not run.reads_as(vocabulary, tokenizer) or run.source_metadata != source_metadata:
+        advice = f"prepare the data with --vocabulary_of {folder}"
+        if config.data.generated:
+            advice = "it needs a task with the same tokens"
+        raise ConfigError(
+            f"training.{key}: the vocabulary, BPE or features of {folder} differ from the data's; {advice}"
+        )
+    return model
+
+
+def _copy_weights(key: str, trained_model: Model, model: Model, prefixes: tuple[str, ...] = ("",)) -> None:
+    """Copies the weights whose paths start with one of the prefixes.
+
+    Raises ConfigError, which names the key of `training`, unless both models have these weights, of equal shapes.
+    """
+    theirs, ours = (
+        {path: weight for path, weight in checkpoints.named_weights(each).items() if path.startswith(prefixes)}
+        for each in (trained_model, model)
+    )
+    for path in {**ours, **theirs}:
+        there, here = (list(weights[path].shape) if path in weights else "absent" for weights in (theirs, ours))
+        if there != here:
+            raise ConfigError(f"training.{key}: another model: its weight {path} is {there}, and {here} in this model")
+        ours[path].assign(theirs[path])
+
+
+def _replicated(teacher: Model, student: Model) -> Seq2Seq:
+    """Returns a copy of a teacher, with variables on all devices of the strategy whose scope is entered.
+
+    Raises ConfigError if its contexts cannot be compared with those of the student.
+    """
+    theirs, ours = (
+        model.attention.context_size(2 * model.encoder.units) if isinstance(model, Seq2Seq) else 0
+        for model in (teacher, student)
+    )
+    if not theirs or theirs != ours:
+        problem = f"its contexts are {theirs} wide, and those of this model {ours}"
+        raise ConfigError(f"training.teacher: {problem}; only its encoder can be had (teacher_weight: 0)")
+    copy = Seq2Seq.from_config(cast(Seq2Seq, teacher).get_config())
+    _copy_weights("teacher", teacher, copy)
+    return copy

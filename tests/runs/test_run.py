@@ -71,7 +71,7 @@ def test_a_run_that_is_made_again_may_only_train_longer(tiny_config, create):
     for config, options, problem in (
         (tiny_config({"training.max_steps": 5}), {}, r"training.max_steps \(6 there, 5 here\)"),
         (tiny_config({"model.units": 9}), {}, r"holds a run of another config: model.units \(8 there, 9 here\)"),
-        (longer, {"may_grow": False}, "may grow, unless the learning rate depends on it"),
+        (longer, {"may_grow": False}, "may raise training.max_steps, unless the learning rate depends on it"),
         (longer, {"tokens": ("a", "c")}, "vocab.txt: does not fit the data"),
         (longer, {"metadata": {**METADATA, "training_pairs": 61}}, "corpus.json: does not fit the data"),
     ):
