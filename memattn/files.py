@@ -18,7 +18,6 @@ import numpy as np
 from memattn.errors import ConfigError, DataError, abbreviated
 
 UNFINISHED = ".unfinished"
-Types = Mapping[Any, type]  # by key; a key is a str, or a tuple of str for a value in a nested mapping
 
 
 def byte_lines(path: str) -> Iterator[bytes]:
@@ -78,13 +77,12 @@ def read_array(path: str, dimensions: int, kinds: str) -> np.ndarray:
     return content
 
 
-def read_json(path: str, types: Types | None = None) -> Any:
-    """Returns the content of a JSON file; with `types`, checked by `check_types`. Raises DataError, OSError."""
+def read_json(path: str, types: Mapping[str, type] | None = None) -> Any:
+    """Returns the content of a JSON file, checked by `check_types`. Raises DataError, OSError."""
     document = read_text(path)
     try:
         content = json_value(document)
-        if types is not None:
-            check_types(content, types)
+        check_types(content, types or {})
     except ValueError as error:
         raise DataError(f"{path}: {error}") from error
     return content
@@ -98,16 +96,13 @@ def json_value(document: str) -> Any:
         raise ValueError(f"not JSON: {error}") from error
 
 
-def check_types(content: Any, types: Types) -> None:
+def check_types(content: Any, types: Mapping[str, type]) -> None:
     """Raises ValueError unless the content is a mapping with these keys, and values of these types."""
-    for keys, expected in types.items():
-        path, value = (keys,) if isinstance(keys, str) else keys, content
-        for key in path:
-            if not isinstance(value, dict) or key not in value:
-                raise ValueError(f"{'.'.join(path)} is missing")
-            value = value[key]
-        if not isinstance(value, expected) or isinstance(value, bool):
-            raise ValueError(f"{'.'.join(path)}: expected {expected.__name__}, not {abbreviated(value)}")
+    for key, expected in types.items():
+        if not isinstance(content, dict) or key not in content:
+            raise ValueError(f"{key} is missing")
+        if not isinstance(content[key], expected):
+            raise ValueError(f"{key}: expected {expected.__name__}, not {abbreviated(content[key])}")
 
 
 def write(path: str, content: str | bytes) -> None:

@@ -135,16 +135,16 @@ def _build(sections: list[type[Options]], tree: Any, key: str, origin: Origin) -
             raise origin.error(f"{key}.kind", not_one_of(kind, sum(kinds.values(), ())))
         section = fitting[0]
     fields, values = hints(section), {}
-    for name, value in tree.items():
-        dotted = f"{key}.{name}".lstrip(".")
+    for name in tree:
         if name not in fields:
             problems = ["unknown key", *did_you_mean(name, fields), f"known keys: {listed(fields)}"]
             if other_kinds := sum((kinds[each] for each in sections if name in hints(each)), ()):
                 problems = [f"is for {key}.kind: {' or '.join(other_kinds)}, not {kind}"]
-            raise origin.error(dotted, "; ".join(problems))
+            raise origin.error(f"{key}.{name}".lstrip("."), "; ".join(problems))
+    for name, value in tree.items():
         nested = sections_of(fields[name])
         is_section = nested and not (value is None and type(None) in members(fields[name]))
-        values[name] = _build(nested, value, dotted, origin) if is_section else value
+        values[name] = _build(nested, value, f"{key}.{name}".lstrip("."), origin) if is_section else value
     try:
         return section(**values)
     except OptionError as error:

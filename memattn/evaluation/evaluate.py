@@ -19,7 +19,7 @@ from memattn.data import corpus
 from memattn.data import tokenizer as tokenizers
 from memattn.data.sentences import Sentences, Sources
 from memattn.data.tokenizer import Tokenizer, without_line_breaks
-from memattn.data.vocabulary import Vocabulary, split_words
+from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import METRICS, Comparison
@@ -100,7 +100,7 @@ def read_test_set(folder: str, split: str, vocabulary: Vocabulary, tokenizer: To
     """
     pairs = corpus.read_corpus(folder, split, vocabulary, source)
     tokenized, detokenized = corpus.read_references(folder, split)
-    references = [tokenizer.decode(split_words(line)) for line in tokenized]
+    references = list(map(tokenizer.decode, tokenized))
     return TestSet(split, pairs.source, pairs.target, references, list(map(without_line_breaks, detokenized)))
 
 

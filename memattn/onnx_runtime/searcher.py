@@ -34,8 +34,7 @@ class OnnxSearcher:
     """
 
     def __init__(self, folder: str, threads: int = 0, **changes: Any):
-        types = {"max_source_length": int, ("config", "decoding"): dict}
-        metadata = files.read_json(os.path.join(folder, METADATA), types)
+        metadata = files.read_json(os.path.join(folder, METADATA), {"max_source_length": int, "config": dict})
         self.max_source_length = metadata["max_source_length"]
         try:
             self.config, _ = split(DecodingConfig, {**metadata["config"]["decoding"], **changes})

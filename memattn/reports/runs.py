@@ -58,7 +58,7 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
     data = config.data.path
     corpus.check_split(data, split)
     sources = [split_words(line) for line in read_lines(os.path.join(data, f"{split}.source"))]
-    targets = [split_words(line) for line in corpus.read_references(data, split)[0]]
+    targets, _ = corpus.read_references(data, split)
     result = run.result(split)
     evaluated = Evaluated(result, *run.translations(split)) if result else None
     if evaluated:
@@ -80,10 +80,10 @@ def _curves(run: Run) -> dict[str, dict[int, float]]:
     if not rows:
         every = run.config.training.validate_every
         raise RunError(f"{run.folder}: no validation yet; training validates every {every:,} steps")
-    scores = {name: {int(row["step"]): float(row[name]) for row in rows} for name in METRICS if name in rows[0]}
     return {
-        name: {step: value for step, value in by_step.items() if math.isfinite(value)}
-        for name, by_step in scores.items()
+        name: {int(row["step"]): float(row[name]) for row in rows if math.isfinite(float(row[name]))}
+        for name in METRICS
+        if name in rows[0]
     }
 
 

@@ -74,12 +74,9 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the content of result.json: a score under its metric's NAME, its signature under NAME_signature."""
-        scores: dict[str, float | str] = {}
-        for name, score in self.scores.items():
-            scores[name] = score
-            if name in self.signatures:
-                scores[f"{name}_signature"] = self.signatures[name]
-        return {**scores, **{name: getattr(self, name) for name in _stored_fields()}}
+        fields = dict(vars(self))
+        scores, signatures = fields.pop("scores"), fields.pop("signatures")
+        return {**scores, **{f"{name}_signature": text for name, text in signatures.items()}, **fields}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Result":
@@ -87,16 +84,11 @@ class Result:
 
         Raises TypeError if another field is missing.
         """
-        fields = {name: content[name] for name in _stored_fields() if name in content}
+        fields = {field.name: content[field.name] for field in dataclasses.fields(cls) if field.name in content}
         others = {name: value for name, value in content.items() if name not in fields}
         signatures = {name.removesuffix("_signature"): text for name, text in others.items() if isinstance(text, str)}
         scores = {name: value for name, value in others.items() if not isinstance(value, str)}
         return cls(scores=scores, signatures=signatures, **fields)
-
-
-def _stored_fields() -> list[str]:
-    """Returns the fields of a result that result.json has under their own names."""
-    return [field.name for field in dataclasses.fields(Result) if field.name not in ("scores", "signatures")]
 
 
 def conditions() -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import tensorflow as tf
@@ -166,14 +166,6 @@ class OpenRun:
                 raise RunError(f"{self.folder}: another training has just resumed it; start again")
             run.raise_max_steps(self.config)
             yield
-
-    def scores(self, stop: Callable[[], bool]) -> dict[str, float] | None:
-        """Returns the scores of the weights on the validation split; None if `stop()` became true on the chief."""
-        return self.workers.on_chief(self.validation.scores, stop)
-
-    def save(self) -> None:
-        """Writes a checkpoint from which training resumes."""
-        self.workers.on_chief(self.recent.save, self.progress.step)
 
     def save_best(self) -> None:
         """Writes the weights as those of the best validation."""

@@ -8,7 +8,7 @@ import os
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -28,20 +28,6 @@ _MANY_PAIRS = 1_000_000  # training pairs, from which on the paper's learning ra
 _PICTURE_SECONDS = 30.0  # least time between two pictures; drawing one takes a second or two
 
 
-class PendingStep(NamedTuple):
-    """A training step whose result is not read yet.
-
-    Attributes:
-      number: number of the step, from 1.
-      result: the result that `TrainingStep` returned.
-      position: epoch, window and batch of the first batch that the update was computed from.
-    """
-
-    number: int
-    result: tf.Tensor
-    position: tuple[int, int, int]
-
-
 class Log:
     """Reports on a training: the chief prints lines, and records events for TensorBoard.
 
@@ -50,14 +36,14 @@ class Log:
 
     Attributes:
       say: prints a line, once for all workers.
-      pending: steps whose results are not read yet.
+      pending: number, unread result, and position of the first batch of the last steps.
       results: results that no report has counted yet.
       logged_at: time of the last report; validations since then are not counted.
     """
 
     def __init__(self, run: OpenRun):
         self._run, self.say = run, run.workers.say
-        self.pending: list[PendingStep] = []
+        self.pending: list[tuple[int, tf.Tensor, tuple[int, int, int]]] = []
         self.results: list[UpdateResult] = []
         self.logged_at = self._drawn_at = time.monotonic()
         self._scalars: dict[str, float] = {}  # those of the last report
@@ -90,17 +76,17 @@ class Log:
         if config.training.init_from and not run.progress.step:
             self.say(f"starting with the best weights of {config.training.init_from}")
 
-    def add(self, step: PendingStep) -> None:
+    def add(self, number: int, result: tf.Tensor, position: tuple[int, int, int]) -> None:
         """Notes a step that has been started. Raises as `collect`."""
-        self.pending.append(step)
+        self.pending.append((number, result, position))
         if len(self.pending) == MOST_PENDING:
             self.collect()
 
     def collect(self) -> None:
         """Waits for the pending steps. Raises RunError if too many updates in a row were not finite, and so skipped."""
         progress = self._run.progress
-        for step in self.pending:
-            result = UpdateResult.read(step.result)
+        for number, tensor, position in self.pending:
+            result = UpdateResult.read(tensor)
             self.results.append(result)
             if result.is_finite:
                 progress.bad_steps = 0
@@ -108,23 +94,21 @@ class Log:
             else:
                 progress.bad_steps += 1
             if progress.bad_steps > self._run.config.training.max_bad_steps:
-                raise self._skipped_too_often(step)
+                raise self._skipped_too_often(number, position)
         self.pending.clear()
 
-    def _skipped_too_often(self, step: PendingStep) -> RunError:
+    def _skipped_too_often(self, step: int, position: tuple[int, int, int]) -> RunError:
         """Returns the error for the last of too many updates skipped in a row; writes its batches to a file."""
         run = self._run
-        batches = itertools.islice(run.batches.stream(*step.position), run.config.training.accumulate)
+        batches = itertools.islice(run.batches.stream(*position), run.config.training.accumulate)
         arrays: dict[str, Any] = {}
         for number, ((source, target), _) in enumerate(batches):
             arrays |= {f"source_{number}": source, f"target_{number}": target}
-        content, path = io.BytesIO(), os.path.join(run.folder, f"bad_step-{step.number}.npz")
+        content, path = io.BytesIO(), os.path.join(run.folder, f"bad_step-{step}.npz")
         np.savez(content, **arrays)
         if run.workers.is_chief:
             files.write(path, content.getvalue())
-        return self._not_finite(
-            f"the loss or its gradient is not finite at step {step.number}, whose batch is in {path}"
-        )
+        return self._not_finite(f"the loss or its gradient is not finite at step {step}, whose batch is in {path}")
 
     def settle(self) -> None:
         """Waits for the pending steps. Raises as `collect`, and on all workers if weights are not finite."""

@@ -19,7 +19,7 @@ from memattn.config import Config
 from memattn.training.config import learning_rate
 from memattn.training.distribution import Workers, losing_workers
 from memattn.training.opening import OpenRun
-from memattn.training.reporting import Log, PendingStep
+from memattn.training.reporting import Log
 
 _PROGRESS_SECONDS = 0.25  # least time between two drawings of the progress line
 _STEPS_BETWEEN_AGREEMENTS = 10  # of several workers, as an agreement takes time
@@ -81,7 +81,7 @@ class Trainer:
             batches, positions = zip(*itertools.islice(stream, training.accumulate), strict=True)
             rate = learning_rate(training, progress.step, progress.decays)
             result = run.step(batches, progress.step, rate)  # does not wait for the devices
-            self.log.add(PendingStep(progress.step + 1, result, progress.position))
+            self.log.add(progress.step + 1, result, progress.position)
             progress.add_step(batches, positions[-1])
             console.redraw(after=_PROGRESS_SECONDS)
             self.stopping.agree(progress.step)
@@ -101,7 +101,7 @@ class Trainer:
         self.log.settle()
         begin = time.monotonic()
         console.redraw()
-        scores = run.scores(self.stopping.is_requested)
+        scores = run.workers.on_chief(run.validation.scores, self.stopping.is_requested)
         if scores is None:
             self.stopping.stop()
             return
@@ -115,7 +115,7 @@ class Trainer:
         """Writes a checkpoint."""
         self.log.settle()
         self.run.progress.seconds = time.monotonic() - self._started
-        self.run.save()
+        self.run.workers.on_chief(self.run.recent.save, self.run.progress.step)
         self.stopping.saved()
 
 
