@@ -16,7 +16,6 @@ from memattn.errors import ConfigError, RunError, reason, short
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # TensorFlow appends it to the path of a variable
 _PREFIX = "step-"  # a checkpoint's name is this and the number of its step
-_LISTING = "checkpoint"  # TensorFlow's list of a folder's checkpoints; missing before the first is complete
 _REMOVING_TIME = 0.2  # seconds; more than training takes to remove the files of a checkpoint
 _SLOT_NAMES = {"momentums": "momentum", "velocities": "velocity"}  # names in checkpoints, by Keras' attributes
 
@@ -209,7 +208,7 @@ def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
             continue
         readable = True
         yield path
-    if damaged and not readable and os.path.exists(os.path.join(folder, _LISTING)):
+    if damaged and not readable:
         raise RunError(f"{folder}: no checkpoint can be read")
 
 

@@ -83,7 +83,7 @@ class OpenRun:
         workers.on_chief(lambda: self._run.create(config, vocabulary, tokenizer, metadata, may_grow=may_grow))
         self.progress = Progress()
         with workers.barrier():
-            self._restore(is_new=not steps)
+            self._restore()
         self.progress.resume(training)
         workers.check_equal(self.progress.step, other_checkpoints)
         self.progress.deserialize(workers.on_chief(self.progress.serialize))
@@ -124,28 +124,15 @@ class OpenRun:
             metadata[LENGTH_REGRESSION] = list(batches.length_regression())
         return metadata
 
-    def _restore(self, *, is_new: bool) -> None:
-        """Restores the newest readable checkpoint, if there is one.
-
-        Raises RunError if checkpoints are listed, but none can be read, or if the run would start over from other
-        weights.
-        """
-        training, recent = self.config.training, self._run.checkpoints
+    def _restore(self) -> None:
+        """Restores the newest readable checkpoint, if any is listed. Raises RunError if none of those can be read."""
+        recent = self._run.checkpoints
         checkpoint = Checkpoint(self.model, self.step.optimizer, progress=self.progress, step=self.step.state)
         try:
             self.restored = checkpoints.restore(checkpoint, recent)
         except RunError as error:
             raise RunError(f"{error}; move the folder away to start over") from error
-        if self.restored is None and not is_new and (training.init_from or training.teacher):
-            problem = "no checkpoint can be read, and training would start again from random weights"
-            raise RunError(
-                f"{self.folder}: {problem}, not from those of another run; move the folder away to start over"
-            )
-        if not checkpoints.listed(
-            self._run.best
-        ):  # it was never written, or was removed: the next validation writes one
-            self.progress.best = None
-        self.recent = checkpoints.manager(checkpoint, recent, training.keep_checkpoints)
+        self.recent = checkpoints.manager(checkpoint, recent, self.config.training.keep_checkpoints)
         self.best = checkpoints.manager(Checkpoint(self.model), self._run.best, 1)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
@@ -167,14 +154,10 @@ class OpenRun:
             run.raise_max_steps(self.config)
             yield
 
-    def save_best(self) -> None:
-        """Writes the weights as those of the best validation."""
-        self.workers.on_chief(self.best.save, self.progress.step)
-
     def write_validation(self, *, is_best: bool) -> None:
         """Writes validation.csv, and the weights if the last validation is the best so far."""
         if is_best:
-            self.save_best()
+            self.workers.on_chief(self.best.save, self.progress.step)
         self.workers.on_chief(files.write_csv, self._run.validations_path, self.progress.validations)
 
     def check_end(self) -> None:

@@ -54,9 +54,6 @@ class Trainer:
         run, progress, log = self.run, self.run.progress, self.log
         log.introduce()
         if progress.finished:
-            if progress.best is None:
-                log.say(f"the best checkpoint is lost: the weights of step {progress.step:,} replace it")
-                run.save_best()
             log.say(f"already finished: {progress.finished} ({run.restored})")
             run.check_end()
             return 0

@@ -115,10 +115,9 @@ def test_a_damaged_checkpoint_restores_neither_weights_nor_progress(tmp_path):
     progress.step, progress.finished = 7, "7 steps"
     save(model, tmp_path, 7, progress=progress)
     cut(next(tmp_path.glob("*.data*")))
-    os.remove(tmp_path / "checkpoint")
     restored = Progress()
-    with pytest.warns(UserWarning, match="skipped"):
-        assert checkpoints.restore(Checkpoint(model, progress=restored), str(tmp_path)) is None
+    with pytest.warns(UserWarning, match="skipped"), pytest.raises(RunError, match="no checkpoint can be read"):
+        checkpoints.restore(Checkpoint(model, progress=restored), str(tmp_path))
     assert (restored.step, restored.finished) == (0, "")
 
 
