@@ -60,22 +60,16 @@ class Config(Options):
         super().__post_init__()
 
     def problems(self) -> Problems:
-        if isinstance(self.model, Seq2SeqConfig):
-            return self._problems_of_seq2seq(self.model)
-        return self._problems_of_active_memory(self.model)
-
-    def _problems_of_seq2seq(self, model: Seq2SeqConfig) -> Problems:
-        reads_tokens = self.data.source == "tokens"
-        for option, problem in model.problems_of_sources(reads_tokens=reads_tokens):
-            yield f"model.{option}", problem
-        if self.decoding.lexicon and not reads_tokens:
-            yield "decoding.lexicon", "needs data.source: tokens; it has translations of source tokens"
-        if self.decoding.memory_ratio:
-            yield "decoding.memory_ratio", f"is for active memory, not for model.kind: {model.kind}"
-
-    def _problems_of_active_memory(self, model: NeuralGPUConfig) -> Problems:
-        decoding = self.decoding
-        if self.data.source != "tokens":
+        model, decoding, reads_tokens = self.model, self.decoding, self.data.source == "tokens"
+        if isinstance(model, Seq2SeqConfig):
+            for option, problem in model.problems_of_sources(reads_tokens=reads_tokens):
+                yield f"model.{option}", problem
+            if decoding.lexicon and not reads_tokens:
+                yield "decoding.lexicon", "needs data.source: tokens; it has translations of source tokens"
+            if decoding.memory_ratio:
+                yield "decoding.memory_ratio", f"is for active memory, not for model.kind: {model.kind}"
+            return
+        if not reads_tokens:
             yield "data.source", f"{self.data.source} need model.kind: seq2seq, not {model.kind}"
         if self.training.teacher:
             yield "training.teacher", f"needs model.kind: seq2seq, not {model.kind}"

@@ -58,10 +58,10 @@ def run_sweep(
         if data.generated or os.path.isdir(data.path):  # without a folder, training says what is missing
             corpus.check_split(data.path, split, tasks.SPLITS if data.generated else None)
     with contextlib.ExitStack() as stack:
-        if only is None:
-            stack.enter_context(_locked(sweep_dir, "sweep", sweep_dir))
-        for name, run in runs.items():
-            stack.enter_context(_locked(sweep_dir, name, run.folder))
+        folders = {"sweep": sweep_dir} if only is None else {}
+        for name, folder in (folders | {name: run.folder for name, run in runs.items()}).items():
+            lock, doing = os.path.join(sweep_dir, f"{name}.lock"), "is working on it; wait, or use another --sweep_dir"
+            stack.enter_context(processes.locked(lock, folder, doing))
         missing = {}
         for name, run in runs.items():
             if run.exists:
@@ -96,12 +96,6 @@ def run_sweep(
         return list(reasons)
 
 
-def _locked(sweep_dir: str, name: str, folder: str) -> contextlib.AbstractContextManager:
-    """Locks a run of a sweep, or the sweep itself, against other processes."""
-    lock = os.path.join(sweep_dir, f"{name}.lock")
-    return processes.locked(lock, folder, "is working on it; wait, or use another --sweep_dir")
-
-
 def _failures(
     activity: str, work: Callable[[str], int], runs: Mapping[str, Run], jobs: int, children: "Processes"
 ) -> dict[str, str]:
@@ -131,17 +125,12 @@ def _failures(
 
     def do(name: str) -> None:
         change(name, "running")
-        log, problem = os.path.join(runs[name].folder, LOG), ""
-        try:
-            if status := work(name):
-                problem = f"{activity} ended with status {status}"
-        except OSError as error:  # such as that of the log
-            problem = f"{activity} failed: {error.filename}: {error.strerror}"
-        if problem:
+        if status := work(name):
+            log, problem = os.path.join(runs[name].folder, LOG), f"{activity} ended with status {status}"
             cause = last_error(log)
             console.say(f"{name}: {problem}; see {log}{cause}", sys.stderr)
             problems[name] = f"{problem}{cause}"
-        change(name, "failed" if problem else "done")
+        change(name, "failed" if status else "done")
 
     with console.showing(parts), concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         try:
