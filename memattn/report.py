@@ -32,7 +32,7 @@ def _main(*run_dirs: str) -> int:
     files.write(options.output, page.page(reported, chosen, options.split))
     print(f"{options.output}: {', '.join(run_dirs)}; example translations: {sum(map(len, chosen))}")
     for run in reported:
-        if run.evaluated is None:
+        if run.result is None:
             command = runs.evaluation_command(run.folder, options.split)
             print(f"no evaluation on {options.split}; make one with: {command}")
     return 0

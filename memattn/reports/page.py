@@ -58,12 +58,10 @@ def page(runs: Sequence[ReportedRun], examples: list[list[Example]], split: str)
         rows=_rows(runs),
         differing=_differing(runs),
         unevaluated=[
-            {"name": run.folder, "command": evaluation_command(run.folder, split)}
-            for run in runs
-            if run.evaluated is None
+            {"name": run.folder, "command": evaluation_command(run.folder, split)} for run in runs if run.result is None
         ],
         curves=charts.learning_curves(runs),
-        by_length=charts.by_length(runs, buckets) if any(run.evaluated for run in runs) else None,
+        by_length=charts.by_length(runs, buckets) if any(run.result for run in runs) else None,
         buckets=buckets,
         test_sets=by_test_set(runs),
         examples=examples,
@@ -87,7 +85,7 @@ def _has_slots(examples: list[Example]) -> bool:
 
 def _rows(runs: Sequence[ReportedRun]) -> list[Row]:
     """Returns the table of scores, times and sizes."""
-    results = [run.evaluated.result if run.evaluated else None for run in runs]
+    results = [run.result for run in runs]
     words = [styles.words(styles.attention(run.config)) for run in runs]
     rows = [Row("mechanism", "", words)]
     for name, metric in REPORTED.items():
@@ -124,7 +122,7 @@ def _differing(runs: Sequence[ReportedRun]) -> list[Row]:
 
 def _config(run: ReportedRun) -> dict[str, Any]:
     """Returns the config of a run's evaluation as plain values; that of the run if it was not evaluated."""
-    config = configs.from_dict(run.evaluated.result.config) if run.evaluated else run.config
+    config = configs.from_dict(run.result.config) if run.result else run.config
     return configs.to_dict(config)
 
 
@@ -140,7 +138,6 @@ def _value(tree: Mapping[str, Any], key: str) -> str:
 
 def _conditions(run: ReportedRun) -> dict[str, str]:
     """Returns the conditions of a run's evaluation, by name, such as "seed"."""
-    if run.evaluated is None:
+    if (result := run.result) is None:
         return {"seed": str(run.config.training.seed)}
-    result = run.evaluated.result
     return {"seed": str(result.seed), "training data": result.trained_on, **model_card.conditions(result)}

@@ -45,18 +45,6 @@ class UpdateResult(NamedTuple):
         return bool(np.isfinite(self).all())
 
 
-class Teaching(NamedTuple):
-    """A teacher's part in the loss of a batch.
-
-    Attributes:
-      contexts: the teacher's contexts over the sums of their weights, at each target token, [B, T, D].
-      weight: scalar, weight of the distance between these contexts and the student's.
-    """
-
-    contexts: tf.Tensor
-    weight: tf.Tensor
-
-
 class TrainingStep:
     """One update of the weights, from one global batch or several in turn.
 
@@ -149,7 +137,7 @@ class TrainingStep:
         encoder_seed, decoder_seed = split_seed(seed, 2)
         teaching = None
         if teacher_weight is not None:
-            teaching = Teaching(self._traced_teacher_contexts(self._teacher.encode(source), target), teacher_weight)
+            teaching = self._traced_teacher_contexts(self._teacher.encode(source), target), teacher_weight
         with tf.GradientTape() as tape:
             encoded = self.model.encode(source, encoder_seed, self.jit_compile)
         encoded_gradients, decoder_parts, sums = self._traced_decoder_gradients(
@@ -184,7 +172,8 @@ class TrainingStep:
             logits = tf.cast(logits, tf.float32)
             objective, cross_entropy = self._loss(logits, target, mask, label_smoothing=self._config.label_smoothing)
             if teaching is not None:
-                objective += teaching.weight * context_distance(contexts, teaching.contexts, mask)
+                teacher_contexts, weight = teaching
+                objective += weight * context_distance(contexts, teacher_contexts, mask)
             objective /= tokens
             if self._is_scaled:
                 objective *= self.state[0]
