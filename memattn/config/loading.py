@@ -56,8 +56,7 @@ def load(path: str, overrides: Sequence[str]) -> Config:
         another config whose values it changes: by a path relative to the file, or a shipped config by its name.
       overrides: dotted keys with YAML values, such as "model.units=128".
 
-    Raises:
-      ConfigError: a file cannot be read, or a value cannot be used.
+    Raises ConfigError.
     """
     path = shipped.find(path)
     origin = Origin(path)
@@ -67,10 +66,7 @@ def load(path: str, overrides: Sequence[str]) -> Config:
 def from_dict(tree: Mapping, overrides: Sequence[str] = ()) -> Config:
     """Returns the config of plain values, as `to_dict` returns them, with overrides such as "model.units=128".
 
-    Absent keys get their defaults.
-
-    Raises:
-      ConfigError: a value cannot be used.
+    Absent keys get their defaults. Raises ConfigError.
     """
     return _overridden(tree, overrides, Origin("config"))
 
@@ -90,11 +86,7 @@ def _overridden(tree: Mapping, overrides: Sequence[str], origin: Origin) -> Conf
 
 
 def checked(tree: Mapping, origin: Origin) -> Config:
-    """Returns the config of plain values, each checked, with defaults for absent keys.
-
-    Raises:
-      ConfigError: a key is unknown, or a value cannot be used; the message names the line of the key.
-    """
+    """Returns the config of plain values, each checked, with defaults for absent keys. Raises ConfigError."""
     for name in tree:
         if name in hints(Config):
             continue

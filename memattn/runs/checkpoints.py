@@ -229,10 +229,9 @@ def stored_state(folder: str, name: str) -> bytes | None:
 
     `name` is its name in the checkpoint. Returns None if no checkpoint can be read.
     """
-    with contextlib.suppress(RunError):
-        for path in listed(folder):
-            with contextlib.suppress(Exception):  # TensorFlow raises errors of any type
-                return tf.train.load_checkpoint(path).get_tensor(f"{name}/.ATTRIBUTES/py_state")
+    for path in listed(folder):
+        with contextlib.suppress(Exception):  # TensorFlow raises errors of any type
+            return tf.train.load_checkpoint(path).get_tensor(f"{name}/.ATTRIBUTES/py_state")
     return None
 
 

@@ -118,7 +118,7 @@ def _failures(
 
     def change(name: str, state: str) -> None:
         states[name] = state
-        if console.on_terminal():
+        if sys.stdout.isatty():
             console.redraw()
         else:
             console.say("  ".join(parts()))

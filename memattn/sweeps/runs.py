@@ -1,7 +1,7 @@
 """The runs of a sweep: their configs, their names, and the results in their folders."""
 
-import contextlib
 import itertools
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 from memattn import config as configs
 from memattn.config import Config, Origin, SweepConfig, apply_changes, checked, to_dict
-from memattn.errors import ConfigError, RunError, short
+from memattn.errors import ConfigError, short
 from memattn.runs import checkpoints
 from memattn.runs.result import Result
 from memattn.runs.run import Run, is_best
-from memattn.training.progress import Progress
 
 
 def expand(config: Config) -> dict[str, Config]:
@@ -134,14 +133,9 @@ def is_final(run: Run, result: Result) -> bool:
 
     A run whose checkpoints were removed counts as ended.
     """
-    progress = Progress()
-    if state := checkpoints.stored_state(run.checkpoints, "progress"):
-        with contextlib.suppress(ValueError):
-            progress.deserialize(state)
-            if not progress.finished:
-                return False
+    progress = checkpoints.stored_state(run.checkpoints, "progress")
+    if progress and not json.loads(progress)["finished"]:
+        return False
     path = result.checkpoints[0]
-    with contextlib.suppress(RunError):
-        kept = checkpoints.listed(run.best if is_best(path) else run.checkpoints)
-        return not kept or os.path.basename(path) == os.path.basename(kept[0])
-    return True
+    kept = checkpoints.listed(run.best if is_best(path) else run.checkpoints)
+    return not kept or os.path.basename(path) == os.path.basename(kept[0])

@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 import shlex
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -133,7 +134,7 @@ class Log:
         if finite:
             rate = learning_rate(training, progress.step - 1, progress.decays)
             self._scalars = step_scalars(finite, len(self.results), now - self.logged_at, rate)
-            if not console.on_terminal():
+            if not sys.stdout.isatty():
                 self.say(steps_line(progress.step, training.max_steps, self._scalars))
             self._run.workers.on_chief(record, "train", self._scalars, progress.step)
         self.results.clear()
