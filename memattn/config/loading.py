@@ -157,10 +157,8 @@ def _read(path: str, origin: Origin) -> dict:
     """
     try:
         text = files.read_text(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot read the config: {error.strerror}") from error
-    except DataError as error:
-        raise ConfigError(str(error)) from error
+    except (OSError, DataError) as error:
+        raise ConfigError(f"{path}: cannot read the config: {getattr(error, 'strerror', error)}") from error
     origin_of_file = Origin(path)
     tree = _parse(text, origin_of_file)
     if not isinstance(tree, dict):

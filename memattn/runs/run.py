@@ -35,9 +35,6 @@ class Run:
 
     Config, vocabulary, tokenizer and metadata are read once, when they are first asked for.
 
-    Args:
-      folder: path of the run folder.
-
     Attributes:
       folder: path of the run folder.
       checkpoints: folder of the last checkpoints, from which training resumes.

@@ -30,7 +30,6 @@ def build_model(
     """Returns the model of a config with initial weights.
 
     Args:
-      config: the config.
       vocabulary_size: see `Seq2Seq`.
       metadata: properties of the training data: `max_source_length` (see `Seq2Seq`), `source_features` where sources
         are vectors, and for active memory `memory_line`, if it is known.
@@ -120,7 +119,6 @@ def load_model(run: Run, average: int | None = None, precision: str | None = Non
     """Returns the trained model of a run, and the paths of the checkpoints that its weights are from.
 
     Args:
-      run: the run folder.
       average: number of the last checkpoints whose weights are averaged; None takes the best weights.
       precision: type that the model computes in; by default that of `decoding` or else of `training`.
 

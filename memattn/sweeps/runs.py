@@ -81,16 +81,7 @@ def run_name(changes: Mapping[str, Any], *, full_keys: bool = False) -> str:
 
 
 class SweepRun(NamedTuple):
-    """A trained and evaluated run of a sweep.
-
-    Attributes:
-      name: name of the run in the sweep.
-      folder: path of the run folder.
-      config: config of the run.
-      result: scores, times and conditions.
-      validations: rows of validation.csv.
-      changes: values that the run changes in the sweep's config, by dotted key.
-    """
+    """A trained and evaluated run of a sweep; `changes` are its changes to the sweep's config, by dotted key."""
 
     name: str
     folder: str
