@@ -46,7 +46,7 @@ class OpenRun:
       progress: progress of the run so far, the same on every worker.
       recent: the last checkpoints, from which training resumes: weights, optimizer, progress.
       best: the weights of the best validation.
-      restored: path of the checkpoint that the run resumes from; None if there is none that can be read.
+      restored: path of the checkpoint that the run resumes from; None for a new run.
 
     Raises ConfigError, DataError, RunError, OSError.
     """
