@@ -71,10 +71,15 @@ def from_dict(tree: Mapping, overrides: Sequence[str] = ()) -> Config:
     return _overridden(tree, overrides, Origin("config"))
 
 
-def _overridden(tree: Mapping, overrides: Sequence[str], origin: Origin) -> Config:
-    """Returns the config of plain values with overrides, each value checked."""
+def check_overrides(overrides: Sequence[str]) -> None:
+    """Raises ConfigError if a Python program gives one override in place of a list."""
     if isinstance(overrides, str):
         raise ConfigError(f"overrides: must be a list of strings, not {overrides!r:.80}")
+
+
+def _overridden(tree: Mapping, overrides: Sequence[str], origin: Origin) -> Config:
+    """Returns the config of plain values with overrides, each value checked."""
+    check_overrides(overrides)
     changes = {}
     for override in overrides:
         key, equals, text = override.partition("=")

@@ -17,7 +17,6 @@ from memattn.reports.examples import Attention, Example, by_test_set
 from memattn.reports.runs import ReportedRun, evaluation_command
 from memattn.runs.result import Result
 
-_TEMPLATE = "page.html"
 _DASHES = {"-": "none", "--": "6 3", "-.": "8 3 2 3", ":": "2 3"}  # lengths on and off in SVG, as in the charts
 _NONE = "–"
 
@@ -48,7 +47,7 @@ def page(runs: Sequence[ReportedRun], examples: list[list[Example]], split: str)
     environment.filters |= {"as_data": _as_data, "has_slots": _has_slots}
     buckets = charts.buckets(runs)
     lines = styles.line_styles([styles.attention(run.config) for run in runs])
-    return environment.get_template(_TEMPLATE).render(
+    return environment.get_template("page.html").render(
         split=split,
         names=[run.folder for run in runs],
         strokes={

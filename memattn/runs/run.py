@@ -68,6 +68,7 @@ class Run:
 
     def config_with(self, overrides: Sequence[str]) -> Config:
         """Returns the config with overrides of `decoding.*` and `data.folder`. Raises ConfigError."""
+        configs.check_overrides(overrides)
         config = self.config
         for override in overrides:
             key = override.partition("=")[0]

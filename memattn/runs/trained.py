@@ -141,19 +141,15 @@ def load_model(run: Run, average: int | None = None, precision: str | None = Non
 def _check_member(run: Run, model: Model, first: Run, first_model: Model) -> None:
     """Raises ConfigError if a run and the first cannot be members of one ensemble."""
     kind, first_kind = run.config.model.kind, first.config.model.kind
+    reductions = {each.encoder.reduction if isinstance(each, Seq2Seq) else 1 for each in (model, first_model)}
     if not first.reads_as(run.vocabulary, run.tokenizer):
         problem = f"its vocabulary or BPE differs from that of {first.folder}"
     elif run.source_metadata != first.source_metadata:
         problem = f"it reads other sources than {first.folder}"
     elif kind != first_kind:
         problem = f"its model.kind is {kind}, that of {first.folder} {first_kind}"
-    elif _reduction(model) != _reduction(first_model):
+    elif len(reductions) > 1:
         problem = f"its model.encoder_reduce is not that of {first.folder}"
     else:
         return
     raise ConfigError(f"{run.folder}: {problem}; an ensemble needs the same")
-
-
-def _reduction(model: Model) -> int:
-    """Returns the number of source positions that a state stands for."""
-    return model.encoder.reduction if isinstance(model, Seq2Seq) else 1

@@ -251,8 +251,10 @@ def load(run_dir: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Tran
       >>> len(translator.translate(["3 1 2", "", "7"]))
       3
     """
+    from memattn.config import check_overrides
     from memattn.runs import trained
 
+    check_overrides(overrides)
     return from_trained(trained.load([os.fspath(run_dir)], [WITHOUT_XLA, *overrides]), n_best=1)
 
 

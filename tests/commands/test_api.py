@@ -62,6 +62,11 @@ def test_wrong_arguments_are_refused(tmp_path, monkeypatch, arguments, message):
     assert not os.path.exists("run")
 
 
+def test_evaluation_refuses_one_override_that_is_no_list(tmp_path):
+    with pytest.raises(ConfigError, match="overrides: must be a list of strings"):
+        memattn.evaluate_model(str(tmp_path), "valid", "decoding.beam_size=1")
+
+
 def test_the_results_of_an_ensemble_need_a_folder():
     with pytest.raises(ConfigError, match="output_dir: required for an ensemble"):
         memattn.evaluate_model(["run", "run"])
