@@ -4,7 +4,7 @@ KERAS_BACKEND=tensorflow python scripts/transformer.py --tasks copy --seeds 1,2,
 KERAS_BACKEND=tensorflow python scripts/transformer.py --times
 
 A row of the table is a trained model with its scores on held-out examples; rows that the output already has are not
-trained again. With --times, a row is a length of the source, and an untrained model.
+trained again. With --times, a row is a length of the source, and an untrained model; a picture shows them.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -46,6 +46,7 @@ def _time(output: str, rows: list[dict]) -> None:
     for beam, batch in transformer.TIMED:
         for length in map(int, options.lengths):
             _write(output, rows, transformer.decode_times(length, options.models, beam=beam, batch=batch))
+    transformer.draw_times(f"{output}.svg", rows)
 
 
 def _write(output: str, rows: list[dict], added: list[dict]) -> None:

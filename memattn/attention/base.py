@@ -36,7 +36,8 @@ class AttentionMechanism(ConfiguredLayer):
       ...     def memorize(self, states, mask):
       ...         return {"values": states, "keys": keras.ops.normalize(states), "mask": mask}
       ...     def score(self, query, memory, state=(), seed=None):
-      ...         logits = ops.matmul(keras.ops.normalize(query), memory["keys"], transpose_b=True)  # [B, Q, S]
+      ...         query = keras.ops.normalize(query)
+      ...         logits = ops.matmul(query, memory["keys"], transpose_b=True)  # [B, Q, S]
       ...         return ops.masked_softmax(logits, memory["mask"][:, None]), state
       >>> queries, states = np.random.rand(2, 3, 8), np.random.rand(2, 7, 8)
       >>> tuple(CosineAttention()(queries, states).shape)

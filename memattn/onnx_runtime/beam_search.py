@@ -40,7 +40,7 @@ def beam_search(
       n_best: n, at most k.
       length_penalty_weight: weight of `length_penalty`.
     """
-    batch, rows = len(max_lengths), np.arange(len(max_lengths))[:, None]
+    batch, sources = len(max_lengths), np.arange(len(max_lengths))[:, None]
     state = {name: np.repeat(tensor, beam_size, 1) for name, tensor in state.items()}
     tokens = np.full([batch, beam_size], BOS, np.int32)
     paths = np.full([batch, beam_size, max(max_lengths, default=0)], EOS, np.int32)
@@ -48,25 +48,31 @@ def beam_search(
     log_probs[:, 0] = 0  # a single hypothesis of each source
     lengths: np.ndarray = np.zeros([batch, beam_size], np.int32)
     finished = np.repeat(max_lengths[:, None] <= 0, beam_size, 1)
+    penalties = length_penalty(np.arange(paths.shape[2] + 1), length_penalty_weight)
     largest_penalty = length_penalty(max_lengths, length_penalty_weight)[:, None]
     for time in range(paths.shape[2]):
         next_tokens, next_log_probs, state = step(tokens, state)
         number = next_tokens.shape[2]
-        next_log_probs = np.where(np.isnan(next_log_probs), -np.inf, next_log_probs)  # drops the hypothesis
-        # A finished hypothesis has one continuation, by another end of sentence.
-        only_first = np.where(np.arange(number) == 0, 0, -np.inf).astype(np.float32)
-        next_tokens = np.where(finished[:, :, None], EOS, next_tokens)
-        totals = log_probs[:, :, None] + np.where(finished[:, :, None], only_first, next_log_probs)
+        next_log_probs = np.fmax(next_log_probs, -np.inf)  # NaN drops the hypothesis
+        if finished.any():  # a finished hypothesis has one continuation, by another end of sentence
+            only_first = np.where(np.arange(number) == 0, 0, -np.inf).astype(np.float32)
+            next_tokens = np.where(finished[:, :, None], EOS, next_tokens)
+            next_log_probs = np.where(finished[:, :, None], only_first, next_log_probs)
+        totals = log_probs[:, :, None] + next_log_probs
         next_lengths = lengths[:, :, None] + (next_tokens != EOS)
-        scores = totals / length_penalty(next_lengths, length_penalty_weight)
+        scores = totals / penalties.take(next_lengths)
         best = np.argsort(-scores.reshape(batch, -1), axis=1, kind="stable")[:, :beam_size]
+        best = best + beam_size * number * sources  # indices of [B, k, C] in a row, as `take` wants them
         parents = best // number
-        scores, tokens = scores.reshape(batch, -1)[rows, best], next_tokens.reshape(batch, -1)[rows, best]
-        log_probs, lengths = totals.reshape(batch, -1)[rows, best], next_lengths.reshape(batch, -1)[rows, best]
-        state = {name: tensor[rows, parents] for name, tensor in state.items()}
-        paths = paths[rows, parents]
+        scores, tokens = scores.take(best), next_tokens.take(best)
+        log_probs, lengths = totals.take(best), next_lengths.take(best)
+        if beam_size > 1:  # a single hypothesis continues itself
+            state = {name: _of_parents(tensor, parents) for name, tensor in state.items()}
+            paths = _of_parents(paths, parents)
         paths[:, :, time] = tokens
-        finished = finished[rows, parents] | (tokens == EOS) | (time + 1 >= max_lengths[:, None])
+        finished = finished.take(parents) | (tokens == EOS) | (time + 1 >= max_lengths[:, None])
+        if not finished.any():
+            continue
         # Log-probabilities can only fall, so these are upper bounds on the scores that unfinished hypotheses can reach.
         bounds = np.where(finished, -np.inf, log_probs / largest_penalty)
         nth = np.where(finished, scores, -np.inf)[:, n_best - 1 : n_best]
@@ -76,3 +82,8 @@ def beam_search(
     lengths = np.where(scores > -np.inf, lengths[:, :n_best], 0)
     within = np.arange(paths.shape[2]) < lengths[:, :, None]
     return Hypotheses(np.where(within, paths[:, :n_best], EOS), lengths, scores)
+
+
+def _of_parents(tensor: np.ndarray, parents: np.ndarray) -> np.ndarray:
+    """Returns the entries of a tensor [B, k, ...] at indices [B, k] of its hypotheses in a row."""
+    return tensor.reshape(-1, *tensor.shape[2:]).take(parents, 0)

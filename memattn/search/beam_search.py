@@ -107,7 +107,7 @@ def beam_search(
     Example:
       >>> import memattn
       >>> import tensorflow as tf
-      >>> table = tf.math.log([[0.0, 0.6, 0.4], [0.0, 0.3, 0.7], [0.0, 0.0, 1.0]])  # token 2 ends a hypothesis
+      >>> table = tf.math.log([[0.0, 0.6, 0.4], [0.0, 0.3, 0.7], [0.0, 0.0, 1.0]])  # 2 ends an output
       >>> step = lambda tokens, state: (tf.gather(table, tokens), state)  # the state is empty
       >>> options = {"beam_size": 2, "max_lengths": [4], "max_steps": 4, "start": 0, "end": 2}
       >>> hypotheses = memattn.beam_search(step, (), n_best=2, **options)

@@ -71,9 +71,9 @@ def sample(
     Example:
       >>> import memattn
       >>> import tensorflow as tf
-      >>> table = tf.math.log([[0.0, 0.6, 0.4], [0.0, 0.5, 0.5], [0.0, 0.0, 1.0]])  # token 2 ends a hypothesis
+      >>> table = tf.math.log([[0.0, 0.6, 0.4], [0.0, 0.5, 0.5], [0.0, 0.0, 1.0]])  # 2 ends an output
       >>> step = lambda tokens, state: (tf.gather(table, tokens), state)
-      >>> uniforms = tf.random.stateless_uniform([4, 1, 3], seed=[1, 2])  # up to 4 steps, 1 source, 3 samples of it
+      >>> uniforms = tf.random.stateless_uniform([4, 1, 3], seed=[1, 2])  # steps, sources, samples
       >>> hypotheses = memattn.sample(step, (), uniforms=uniforms, max_lengths=[4], start=0, end=2)
       >>> hypotheses.tokens.shape[:2]
       TensorShape([1, 3])

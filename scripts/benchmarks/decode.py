@@ -85,7 +85,8 @@ def main() -> int:
 
 def run() -> None:
     """Defines the flags, then runs `main`."""
-    race.define_flags(systems=systems.DECODED)
+    known = [name for name in systems.SYSTEMS if name not in systems.SMALL_DEVICES]
+    race.define_flags(systems=systems.DECODED, known=known)
     tables.define_output("decode")
     race.define_sizes("20,50,100,200")
     flags.DEFINE_integer(

@@ -26,11 +26,12 @@ from memattn.errors import ConfigError, RunError
 BENCHMARKS = pathlib.Path(__file__).resolve().parent
 WORKERS = os.path.join(BENCHMARKS, "peers")
 PRODUCTS = System("products", NONE)  # matrix products, which measure the speed of the machine
-OURS = ("ours", "products")  # workers that run in this process' Python environment
+OURS = ("ours", "ours_onnx", "products")  # workers that run in this process' Python environment
 # Environment variables of workers. On this work, TensorFlow 2.15 is faster without oneDNN; PyTorch is very slow if its
 # threads spin.
 VARIABLES = {
     "ours": {},
+    "ours_onnx": {},
     "products": {"PYTHONPATH": os.pathsep.join(filter(None, [str(BENCHMARKS.parent), os.environ.get("PYTHONPATH")]))},
     "tfa": {"TF_ENABLE_ONEDNN_OPTS": "0"},
     "onmt_tf": {"TF_ENABLE_ONEDNN_OPTS": "0"},
@@ -49,6 +50,7 @@ class Measured:
       seconds: time of each repeat.
       background_load: cores that other processes used, averaged over a repeat; the largest of all repeats.
       peak_memory: MiB of memory.
+      cpu_seconds: CPU time of each repeat.
       versions, notes: reported by the worker.
       fold_seconds: time of folding the token embeddings, once per model and not in `seconds`; None if not folded.
       batches_at_once: batches that one process decodes concurrently.
@@ -57,6 +59,7 @@ class Measured:
     seconds: list[float]
     background_load: float
     peak_memory: int
+    cpu_seconds: list[float]
     versions: dict[str, str]
     notes: str
     fold_seconds: float | None = None
@@ -74,14 +77,18 @@ def define_sizes(lengths: str) -> None:
     flags.DEFINE_integer("vocabulary", 24, "Number of ids, including four special ones.", lower_bound=5)
 
 
-def define_flags(*, systems: list[str], known: list[str] | None = None) -> None:
+def define_flags(*, systems: list[str], known: list[str] | None = None, threads: str | None = None) -> None:
     """Defines the flags that all benchmarks share.
 
-    Of the `known` systems, by default all, `systems` are timed if the command line names none.
+    Of the `known` systems, by default all, `systems` are timed if the command line names none. If `threads` has
+    numbers, separated by commas, they are the default of a flag for several.
     """
     flags.DEFINE_multi_enum("systems", systems, known or list(SYSTEMS), "System to time; repeatable.")
     flags.DEFINE_enum("device", "cpu", ["cpu", "gpu"], "Device of memattn; other libraries run on the CPU.")
-    flags.DEFINE_integer("threads", processes.cores(), "Threads per system.", lower_bound=1)
+    if threads:
+        standalone.define_numbers("threads", threads, "Threads per system, separated by commas.")
+    else:
+        flags.DEFINE_integer("threads", processes.cores(), "Threads per system.", lower_bound=1)
     flags.DEFINE_enum("jit_compile", "auto", ["auto", "true", "false"], "Whether XLA compiles memattn.")
     flags.DEFINE_integer("repeats", 5, "Runs per system, in turns.", lower_bound=1)
     flags.DEFINE_string("environments", "build/peers", "Folder made by scripts/benchmarks/peers/setup.sh.")
@@ -128,7 +135,7 @@ def race(
 
         tf.config.set_visible_devices([], "GPU")  # this process reports the device
     children: dict[str, list[subprocess.Popen]] = {}
-    measured: dict[str, list[tuple[float, float, float]]] = {name: [] for name in runners}
+    measured: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in runners}
 
     def warm_up(name: str) -> dict:
         system, work = runners[name]
@@ -148,17 +155,19 @@ def race(
                     print("run", file=process.stdin, flush=True)
             replies = _replies(children[name], name, options)
             seconds = max(reply["seconds"] for reply in replies)
-            background = _busy_seconds() - busy - sum(reply["cpu_seconds"] for reply in replies)
+            cpu_seconds = sum(reply["cpu_seconds"] for reply in replies)
+            background = _busy_seconds() - busy - cpu_seconds
             memory = sum(reply["peak_memory_MiB"] for reply in replies)
-            measured[name].append((seconds, background / seconds, memory))
+            measured[name].append((seconds, background / seconds, memory, cpu_seconds))
     finally:
         for process in itertools.chain(*children.values()):
             process.kill()
             process.communicate()
     results = {}
     for name, runs in measured.items():
-        seconds, background_load, memory = zip(*runs, strict=True)
-        results[name] = Measured(list(seconds), round(max(0.0, *background_load), 2), round(max(memory)), **ready[name])
+        seconds, background, memory, cpu_seconds = zip(*runs, strict=True)
+        load = round(max(0.0, *background), 2)
+        results[name] = Measured(list(seconds), load, round(max(memory)), list(cpu_seconds), **ready[name])
     return results
 
 
@@ -189,7 +198,7 @@ def _start(name: str, system: System, work: Mapping[str, Any], options: flags.Fl
         "model": system.model,
         "selected": system.selected,
         "precision": system.precision,
-        "threads": max(1, options.threads // parts),
+        "threads": max(1, work.get("threads", options.threads) // parts),
         "jit_compile": jit_compile,
         "parts": parts,
     }

@@ -12,7 +12,7 @@ class System(NamedTuple):
       attention: options of the model's attention.
       model: further keys of `model`, for memattn alone.
       selected: number of tokens that a lexicon selects for a batch; 0: no lexicon.
-      precision: type that the layers of memattn or CTranslate2 compute in.
+      precision: type that the layers compute in.
     """
 
     worker: str
@@ -41,6 +41,11 @@ FAMILY = {
 TRANSFORMERS = {
     "CTranslate2: Transformer": System("ct2", {"name": "transformer"}),
     "CTranslate2: Transformer, int8": System("ct2", {"name": "transformer"}, precision="int8"),
+}
+SMALL_DEVICES = {
+    "memattn: memory, K = 32, ONNX": System("ours_onnx", MEMORY),
+    "memattn: memory, K = 32, ONNX int8": System("ours_onnx", MEMORY, precision="int8"),
+    "Marian: SSRU, int8": System("marian", {"name": "ssru"}, precision="int8"),
 }
 SYSTEMS = {
     "memattn: no attention": System("ours", NONE),
@@ -72,11 +77,12 @@ SYSTEMS = {
     "OpenNMT-tf: no attention": System("onmt_tf", NONE),
     "OpenNMT-py: no attention": System("onmt_py", NONE),
     **TRANSFORMERS,
+    **SMALL_DEVICES,
 }
 DECODED = [  # systems that are timed by default
     name
     for name, system in SYSTEMS.items()
-    if name not in FAMILY | TRANSFORMERS and not system.selected and system.precision == "float32"
+    if name not in FAMILY | TRANSFORMERS | SMALL_DEVICES and not system.selected and system.precision == "float32"
 ]
-DECODERS = ("marian", "ct2")  # workers that cannot train
+DECODERS = ("ours_onnx", "marian", "ct2")  # workers that cannot train
 TRAINED = [name for name in DECODED if SYSTEMS[name].attention != NONE and SYSTEMS[name].worker not in DECODERS]

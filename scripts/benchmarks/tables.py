@@ -15,7 +15,7 @@ from absl import flags
 from matplotlib import ticker
 from studies.plots import draw_lines, label_ends, picture
 
-from benchmarks.race import Measured
+from benchmarks.race import OURS, Measured
 from benchmarks.systems import NONE, SYSTEMS, TRANSFORMERS
 from memattn import files
 from memattn.evaluation import formatting
@@ -34,7 +34,7 @@ def row(name: str, length: int, result: Measured, results: Mapping[str, Measured
     libraries = [
         library.median
         for key, library in results.items()
-        if SYSTEMS[key].worker != "ours" and SYSTEMS[key].attention != NONE
+        if SYSTEMS[key].worker not in OURS and SYSTEMS[key].attention != NONE
     ]
     bahdanau = results.get("memattn: Bahdanau")
     return {
@@ -48,8 +48,13 @@ def row(name: str, length: int, result: Measured, results: Mapping[str, Measured
         "peak MiB": result.peak_memory,
         "background load": result.background_load,
         "batches at once": result.batches_at_once,
-        "notes": f"{' '.join(f'{key} {value}' for key, value in result.versions.items())}; {result.notes}",
+        "notes": notes(result),
     }
+
+
+def notes(result: Measured) -> str:
+    """Returns the versions and the notes of a system's worker."""
+    return f"{' '.join(f'{key} {value}' for key, value in result.versions.items())}; {result.notes}"
 
 
 def write(

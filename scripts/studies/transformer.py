@@ -16,6 +16,7 @@ from memattn.data.config import CopyConfig
 from memattn.data.vocabulary import BOS, EOS, PAD
 from memattn.evaluation import formatting, metrics
 from memattn.layers import SlotMemory
+from studies import plots
 
 LAYERS, UNITS, HEADS = 2, 128, 4
 STATES = (None, None, UNITS)
@@ -401,3 +402,20 @@ def decode_times(length: int, names: list[str], *, beam: int, batch: int) -> lis
             row[f"range, {kind}"] = formatting.extent(times, ".3g")
         rows.append(row)
     return rows
+
+
+def draw_times(path: str, rows: list[dict[str, Any]]) -> None:
+    """Draws the rows of `decode_times` against the length of a source: the time of a token, and the size of a cache."""
+    colours = {"all states": "#D55E00", "windowed slots": "#332288", "stretch means": "#44AA99"}
+    with plots.picture(path, "", (9, 4), 1, 2) as (left, right):
+        for name, beam in dict.fromkeys((row["decoder reads"], row["beam"]) for row in rows):
+            of_line = [row for row in rows if (row["decoder reads"], row["beam"]) == (name, beam)]
+            lengths = [row["S"] for row in of_line]
+            style = {"color": colours.get(name), "linestyle": "-" if beam > 1 else "--", "marker": "o", "markersize": 4}
+            left.plot(lengths, [float(row["ms a token"]) for row in of_line], label=f"{name}, beam {beam}", **style)
+            right.plot(lengths, [float(row["cache KiB"]) for row in of_line], **style)
+        for axes, label in ((left, "CPU time of a token, ms"), (right, "cross-attention cache of a source, KiB")):
+            plots.log_axis(axes, sorted({row["S"] for row in rows}), base=2)
+            axes.set(xlabel="source tokens", ylabel=label, ylim=0)
+            axes.grid(alpha=0.3)
+        left.legend(fontsize=9)

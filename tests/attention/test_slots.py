@@ -133,24 +133,25 @@ def test_latents_are_one_cross_attention_block(reading):
 @pytest.mark.parametrize("num_slots", [3, 8])
 @pytest.mark.parametrize("encoder_scoring", [*SCORING, "softmax_time"])
 @pytest.mark.parametrize("encoder_normalize", ["none", "time"])
-@pytest.mark.parametrize("has_windows", [False, True])
+@pytest.mark.parametrize("windows_option", [{}, {"position_windows": True}, {"free_windows": True}])
 @pytest.mark.parametrize(("decoder_scoring", "reading"), [("softmax", "additive"), ("sigmoid", "address")])
 def test_a_variant_of_memory_has_the_parts_that_its_options_name(
-    num_slots, encoder_scoring, encoder_normalize, has_windows, decoder_scoring, reading
+    num_slots, encoder_scoring, encoder_normalize, windows_option, decoder_scoring, reading
 ):
     mechanism = MemoryVariantAttention(
         num_slots=num_slots,
         encoder_scoring=encoder_scoring,
         decoder_scoring=decoder_scoring,
         encoder_normalize=encoder_normalize,
-        position_windows=has_windows,
         vote_scale=2.5,
         read=reading,
         read_units=7,
+        **windows_option,
     )
 
     def write(states):
-        logits = dense(mechanism.encoder_scores, states) + has_windows * windows(num_slots, len(states))
+        scale = array(mechanism.window_scale) if "free_windows" in windows_option else bool(windows_option)
+        logits = dense(mechanism.encoder_scores, states) + scale * windows(num_slots, len(states))
         alpha = {**SCORING, "softmax_time": over_time}[encoder_scoring](logits)
         alpha = 2.5 * (alpha / alpha.sum(0) if encoder_normalize == "time" else alpha)
         return alpha, alpha.T @ states

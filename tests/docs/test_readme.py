@@ -103,6 +103,27 @@ def test_tables_of_stored_runs_are_those_of_the_runs(folder, tmp_path):
         assert (ROOT / "results" / folder / name).read_bytes() == (tmp_path / name).read_bytes(), name
 
 
+def records(value):
+    """Yields every record in a JSON value that names a commit."""
+    if isinstance(value, dict) and "commit" in value:
+        yield value
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from records(part)
+
+
+def test_the_results_say_how_many_of_them_have_no_clean_commit():
+    texts = {path: path.read_text(encoding="utf-8") for path in (ROOT / "results").rglob("*.json")}
+    recorded = [record for text in texts.values() for record in records(json.loads(text))]
+    unclean = sum("uncommitted" in str(record["commit"]) for record in recorded)
+    not_kept = sum("run by JAX" in record.get("how", "") for record in recorded)
+    readme = page("results/README.md")
+    assert f"{unclean} results have one" in readme
+    assert f"{not_kept} runs of" in readme
+    folders = {path.parent for path in (ROOT / "results").rglob("*.csv")}
+    unrecorded = folders - {path.parent for path, text in texts.items() if "commit" in text}
+    assert {folder.relative_to(ROOT / "results").parts[0] for folder in unrecorded} == {"errors_by_position"}
+
+
 def test_a_run_folder_becomes_a_stored_run(tmp_path):
     runs = stored.read("multi30k/small")
     name = "bahdanau-seed=1"

@@ -45,7 +45,7 @@ _SLOW_CASES = [
     ("latents", {"num_slots": 3}),
     ("latents", {"num_slots": 3, "read": "address"}),
     (MEMORY_VARIANT, {"num_slots": 3, "encoder_normalize": "time"}),
-    (MEMORY_VARIANT, {"num_slots": 3, "encoder_scoring": "softmax_time", "read": "additive"}),
+    (MEMORY_VARIANT, {"num_slots": 3, "encoder_scoring": "softmax_time", "free_windows": True, "read": "additive"}),
     (MEMORY_VARIANT, {"num_slots": 3, "vote_scale": 2.0, "position_windows": True}),
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "sum"}),
     *((name, {}) for name in _RARER if name not in ("monotonic", "mocha", "matcha")),

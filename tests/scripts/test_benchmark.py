@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmarks import lower_bounds, parts, race, systems, tables
+from benchmarks import lower_bounds, parts, race, small_devices, systems, tables
 from benchmarks.peers import worker
 from helpers.repository import ROOT
 
@@ -138,7 +138,7 @@ def test_a_table_of_several_measurements_replaces_the_rows_of_one(tmp_path, monk
 
 def test_the_caption_mentions_batches_at_once_and_times_of_several_lengths_are_drawn(tmp_path, capsys):
     def caption(batches, *lengths):
-        measured = race.Measured([1.0], 0.0, 100, {}, "XLA", fold_seconds=0.0125, batches_at_once=batches)
+        measured = race.Measured([1.0], 0.0, 100, [1.0], {}, "XLA", fold_seconds=0.0125, batches_at_once=batches)
         name = "memattn: no attention"
         options = SimpleNamespace(
             output=str(tmp_path / "times"), measurement=None, repeats=1, threads=2, systems=[name]
@@ -256,6 +256,33 @@ def test_the_latency_of_a_sentence_is_timed_beside_its_decoder_steps(measure):
         else:
             assert row["over steps"] == ""
     assert {row["speed-up over our Bahdanau"] for row in rows} == {"1.0"}
+
+
+@pytest.mark.long
+def test_exports_are_timed_beside_the_model_and_hold_no_tensorflow(command, tmp_path):
+    pytest.importorskip("onnx")
+    names = ["memattn: memory, K = 32", "memattn: memory, K = 32, ONNX", "memattn: memory, K = 32, ONNX int8"]
+    sizes = ["--lengths", "5", "--units", "8", "--batch_sizes", "1,3", "--beam_sizes", "2", "--threads", "1"]
+    timing = ["--repeats", "2", "--jit_compile", "false", *(part for name in names for part in ("--systems", name))]
+    places = ["--output", tmp_path / "times", "--logs", tmp_path / "logs"]
+    status, stdout, stderr = command(ROOT, "scripts.benchmark", "small_devices", *sizes, *timing, *places)
+    assert status == 0, stderr[-2000:]
+    assert "not quality" in stdout
+    rows = reading.csv_file(str(tmp_path / "times.csv"))
+    assert [(row["batch"], row["system"]) for row in rows] == [(batch, name) for batch in "13" for name in names]
+    for row in rows:
+        shortest, longest = tables.ends(row["min-max"])
+        assert 0 < 0.99 * shortest <= float(row["seconds"]) <= 1.01 * longest
+    model, *exports = (int(row["peak MiB"]) for row in rows[:3])
+    assert max(exports) < model / 2
+
+
+def test_ctranslate2_decodes_few_long_hypotheses_at_once():
+    def together(worker, length, threads):
+        return small_devices.decoded_together(worker, {"batch": 64, "beam": 5, "length": length, "threads": threads})
+
+    assert [together("ct2", length, 2) for length in (1, 25, 200)] == [64, 12, 2]
+    assert together("marian", 200, 2) == 64
 
 
 @pytest.mark.long

@@ -110,3 +110,4 @@ def test_the_script_writes_decode_times(tmp_path, command):
     assert sizes[40, "stretch means"] == sizes[4, "stretch means"]
     assert rows[0]["conditions"]["backend"] == keras.backend.backend()
     assert (tmp_path / "out" / "times.csv").exists()
+    assert "stretch means" in (tmp_path / "out" / "times.svg").read_text(encoding="utf-8")

@@ -1,7 +1,10 @@
-"""Worker: Marian's `s2s` model in PyPI's pymarian, which is built for any x86-64. The worker decodes only.
+"""Worker: a model in PyPI's pymarian, which is Marian built for any x86-64. The worker decodes only.
 
-The two decoder layers have another order than memattn's: an LSTM over the embedding, attention, and an LSTM over the
-context. Keys are as wide as the states of the encoder, 2U.
+The two decoder layers of the `s2s` model have another order than memattn's: an LSTM over the embedding, attention, and
+an LSTM over the context. Keys are as wide as the states of the encoder, 2U.
+
+The `ssru` model is that of small devices: six Transformer layers encode, and two layers of simpler simple recurrent
+units (SSRU) decode. Source, target and output share embeddings.
 """
 
 import os
@@ -15,26 +18,46 @@ import worker
 
 work = worker.options()
 END, UNKNOWN = "</s>", "<unk>"  # ids 0 and 1
+SHAPES = {  # type of model -> options, and the name of the bias of logits
+    "s2s": (
+        "--type s2s --enc-type bidirectional --enc-cell lstm --enc-depth 2 --dec-cell lstm --dec-depth 1 "
+        f"--dec-cell-base-depth 2 --dim-rnn {work.units}",
+        "decoder_ff_logit_l2_b",
+    ),
+    "ssru": (
+        "--type transformer --transformer-decoder-autoreg rnn --enc-depth 6 --dec-cell ssru --dec-depth 2 "
+        f"--transformer-heads {max(1, work.units // 64)} --transformer-dim-ffn {4 * work.units} --tied-embeddings-all",
+        "decoder_ff_logit_out_b",
+    ),
+}
+KIND = "ssru" if work.attention["name"] == "ssru" else "s2s"
+GEMM_TYPES = {"float32": "float32", "int8": "intgemm8"}
 words = [f"w{i}" for i in range(work.vocabulary - 2)]
+pymarian_command = os.path.join(os.path.dirname(sys.executable), "pymarian")
 
 
-def make_model(folder: str) -> None:
-    """Makes a model with random weights that never ends a sentence: one training step on one line, then a bias."""
+def make_model(folder: str) -> int:
+    """Makes a model with random weights that never ends a sentence: one training step on one line, then a bias.
+
+    Returns the number of its parameters.
+    """
     with open(os.path.join(folder, "vocabulary.yml"), "w", encoding="utf-8") as file:
         file.writelines(f'"{word}": {i}\n' for i, word in enumerate([END, UNKNOWN, *words]))
     with open(os.path.join(folder, "text"), "w", encoding="utf-8") as file:
         file.write(" ".join(words[:10]) + "\n")
-    shape = (
-        "--type s2s --enc-type bidirectional --enc-cell lstm --enc-depth 2 --dec-cell lstm --dec-depth 1 "
-        f"--dec-cell-base-depth 2 --dim-rnn {work.units} --dim-emb {work.units} "
+    shape, bias = SHAPES[KIND]
+    options = (
+        f"train {shape} --dim-emb {work.units} "
         f"--dim-vocabs {work.vocabulary} {work.vocabulary} --vocabs vocabulary.yml vocabulary.yml "
         "--train-sets text text --model trained.npz --after 1u --cpu-threads 1 --overwrite"
     )
-    pymarian_command = os.path.join(os.path.dirname(sys.executable), "pymarian")
-    subprocess.run([pymarian_command, "train", *shape.split()], cwd=folder, check=True, stdout=sys.stderr)
+    conversion = f"convert --from forced.npz --to model.bin --gemm-type {GEMM_TYPES[work.precision]}"
+    subprocess.run([pymarian_command, *options.split()], cwd=folder, check=True, stdout=sys.stderr)
     weights = dict(np.load(os.path.join(folder, "trained.npz")))
-    weights["decoder_ff_logit_l2_b"][0, 0] = worker.NO_END
-    np.savez(os.path.join(folder, "model.npz"), **weights)
+    weights[bias][0, 0] = worker.NO_END
+    np.savez(os.path.join(folder, "forced.npz"), **weights)
+    subprocess.run([pymarian_command, *conversion.split()], cwd=folder, check=True, stdout=sys.stderr)
+    return sum(weight.size for name, weight in weights.items() if not name.startswith("special:"))
 
 
 def translator(folder: str, width: int) -> pymarian.Translator:
@@ -43,12 +66,13 @@ def translator(folder: str, width: int) -> pymarian.Translator:
     The limit of a hypothesis is a multiple of the width, so each width needs a translator.
     """
     return pymarian.Translator(
-        models=[os.path.join(folder, "model.npz")],
+        models=[os.path.join(folder, "model.bin")],
         vocabs=[os.path.join(folder, "vocabulary.yml")] * 2,
-        cpu_threads=1,
+        cpu_threads=work.threads,
         beam_size=work.beam,
         normalize=1.0,
-        mini_batch=work.batch,
+        mini_batch=-(-work.batch // work.threads),
+        skip_cost=work.beam == 1,  # a greedy search needs no probabilities
         maxi_batch=1,
         workspace=512,
         max_length=work.length + 1,
@@ -68,8 +92,8 @@ def decode(ids, lengths):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    make_model(folder)
+    parameters = make_model(folder)
     for ids, _ in worker.batches(work):
         translators[ids.shape[1]] = translator(folder, ids.shape[1] + 1)
-notes = f"batch {work.batch}; generic x86-64 build; keys of {2 * work.units} units"
+notes = f"{KIND}, {parameters:,} parameters; batch {work.batch}, {GEMM_TYPES[work.precision]}; generic x86-64 build"
 worker.serve_decoding(work, {"pymarian": pymarian.__version__}, notes, decode)

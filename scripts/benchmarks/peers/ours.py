@@ -1,10 +1,11 @@
-"""Worker: memattn, with the searcher and the training step of its commands."""
+"""Worker: memattn, with the searcher and the training step of its commands. Exports a model for `ours_onnx.py`, too."""
 
 import memattn.cli  # noqa: F401  isort: skip (sets TensorFlow's logging before it is imported)
 
 import statistics
 import time
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import parts
@@ -15,10 +16,11 @@ from memattn import xla
 from memattn.config import Config, DataConfig, DecodingConfig, Seq2SeqConfig, TrainingConfig
 from memattn.data.lexicon import Lexicon
 from memattn.data.sentences import Sentences
+from memattn.data.tokenizer import WhitespaceTokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs.result import conditions
-from memattn.runs.trained import build_model
+from memattn.runs.trained import Trained, build_model
 from memattn.search.searcher import BATCHES_AT_ONCE, Searcher, decode, warm_up
 from memattn.training.step import TrainingStep
 
@@ -47,17 +49,25 @@ config = Config(
         jit_compile=work.jit_compile,
     ),
 )
-rows = worker.sources(work) if work.task == "decode" else []
+rows = [] if work.task == "train" else worker.sources(work)
 longest = max(work.length, *map(len, rows), 1)
 model = cast(Seq2Seq, build_model(config, work.vocabulary, {"max_source_length": longest}, work.precision))
 versions = {"memattn": conditions()["commit"], "tensorflow": tf.__version__}
 compiled = xla.jit_compile(work.jit_compile, model.compute_dtype)
 notes = f"{'XLA' if compiled else 'graph'}, batch {work.batch}, {work.precision}, {model.count_params():,} parameters"
 
-if work.task == "decode":
+if work.task != "train":
     bias = model.output_layer.bias.numpy()
     bias[: worker.FIRST_SYMBOL] = worker.NO_END  # prevents other special ids, too
     model.output_layer.bias.assign(bias)
+    vocabulary = Vocabulary([f"w{i}" for i in range(work.vocabulary - worker.FIRST_SYMBOL)])
+
+if work.task == "export":
+    from memattn.onnx_export.export import export
+
+    trained_run: Any = SimpleNamespace(vocabulary=vocabulary, tokenizer=WhitespaceTokenizer())
+    export(Trained([trained_run], [model], [], config), work.folder, longest, int8=work.int8)
+elif work.task == "decode":
     sentences = Sentences(np.concatenate(rows).astype(np.int32), np.cumsum([0, *map(len, rows)]))
     lexicon = None
     if work.selected:  # counts the sources' tokens, which are selected in any case
@@ -68,8 +78,6 @@ if work.task == "decode":
     searcher = Searcher(model, config.decoding, lexicon)
     buckets = max(config.data.num_buckets, min(16, -(-work.examples // work.batch)))  # different padded lengths
     warm_up(searcher, sentences, buckets)
-
-    vocabulary = Vocabulary([f"w{i}" for i in range(work.vocabulary - worker.FIRST_SYMBOL)])
 
     def decode_all():
         translations, _ = decode(searcher, sentences, vocabulary, buckets)

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# Makes an environment for each library that the benchmarks compare with: about 7 minutes and 13 GB.
-#   scripts/benchmarks/peers/setup.sh [FOLDER]        (default: build/peers)
+# Makes an environment for each library that the benchmarks compare with, or for those named: all take about 7 minutes
+# and 13 GB.
+#   scripts/benchmarks/peers/setup.sh [FOLDER [NAME...]]        (default: build/peers, all)
 set -euo pipefail
 folder=${1:-build/peers}
+names=${*:2}
 python=${PYTHON:-python3.11} # the newest that TensorFlow 2.15 and OpenNMT-py run on
 
 make_environment() {
     local name=$1
     shift
+    [[ -z $names || " $names " == *" $name "* ]] || return 0
     [ -e "$folder/$name/installed" ] && return
     "$python" -m venv "$folder/$name"
     "$folder/$name/bin/python" -m pip install --quiet "$@"

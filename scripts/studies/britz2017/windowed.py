@@ -34,6 +34,7 @@ _WRITING = {
     mechanisms.MEMORY_VARIANT: "learned weights, without windows",
     "latents": "learned queries (latents)",
 }
+_FREE_WINDOWS = "windows that training can weaken, and learned weights"
 
 
 def windowed_memory(output: Output, runs: list[SweepRun]) -> None:
@@ -137,7 +138,8 @@ def baselines(output: Output, runs: list[SweepRun]) -> None:
 
 def _writing(run: SweepRun) -> str:
     """Names what writes the slots of a run's memory."""
-    return _WRITING[styles.attention(run.config)["name"]]
+    attention = styles.attention(run.config)
+    return _FREE_WINDOWS if attention.get("free_windows") else _WRITING[attention["name"]]
 
 
 def _early_bleu(seeds: list[SweepRun]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from memattn.attention.initializers import Initializer
 from memattn.attention.memory import SCORINGS
 from memattn.attention.ops import masked_softmax, sum_dtype
 from memattn.attention.slots import SlotReader, value_scores
-from memattn.attention.windowed_memory import with_windows
+from memattn.attention.windowed_memory import position_windows, with_windows
 from memattn.options import PositiveInt, Range
 
 
@@ -26,6 +26,8 @@ class MemoryVariantAttention(SlotReader):
       vote_scale: factor of alpha, and so of C; above 0. In the paper it is 1; contexts of softmax/softmax then start
         K/2 times smaller than those of sigmoid/softmax and softmax/sigmoid (encoder/decoder scoring).
       position_windows: add a window to the logits of alpha: slot k prefers the k-th of K equal stretches of the source.
+      free_windows: multiply the window of each slot by a trained weight, which is 1 at first: so training can weaken a
+        window that does harm.
       read: what the logits of beta are: "address", W_beta h (Eq. 7), or "additive", v . tanh(W_q h + b + W_read C_k),
         as in Bahdanau attention.
       read_units: width of v and of the vectors in the tanh; for `read: additive` only.
@@ -41,6 +43,7 @@ class MemoryVariantAttention(SlotReader):
         encoder_normalize: Literal["none", "time"] = "none",
         vote_scale: Annotated[float, Range(above=0)] = 1.0,
         position_windows: bool = False,
+        free_windows: bool = False,
         read: Literal["address", "additive"] = "address",
         read_units: PositiveInt = 64,
         initializer: Initializer = "glorot_uniform",
@@ -49,12 +52,18 @@ class MemoryVariantAttention(SlotReader):
         super().__init__(num_slots=num_slots, read=read, read_units=read_units, initializer=initializer, **kwargs)
         self.encoder_scoring, self.decoder_scoring = encoder_scoring, decoder_scoring
         self.encoder_normalize, self.vote_scale = encoder_normalize, vote_scale
-        self.position_windows = position_windows
+        self.position_windows, self.free_windows = position_windows, free_windows
+        self.window_scale = None
         self.encoder_scores = self.make_dense(self.num_slots, "encoder_scores")  # W_alpha
 
     def _alpha(self, states, mask):
         logits = self.encoder_scores(states)
-        if self.position_windows:
+        if self.free_windows:
+            if self.window_scale is None:  # in the constructor, it could not get the path of the enclosing layer
+                self.window_scale = self.add_weight(shape=(self.num_slots,), initializer="ones", name="window_scale")
+            windows = position_windows(self.num_slots, mask, sum_dtype(logits.dtype))
+            logits += tf.cast(windows, logits.dtype) * tf.cast(self.window_scale, logits.dtype)
+        elif self.position_windows:
             logits = with_windows(logits, mask)
         return self.vote_scale * self._unscaled_alpha(logits, mask)
 
