@@ -268,7 +268,7 @@ def test_exports_are_timed_beside_the_model_and_hold_no_tensorflow(command, tmp_
     status, stdout, stderr = command(ROOT, "scripts.benchmark", "small_devices", *sizes, *timing, *places)
     assert status == 0, stderr[-2000:]
     assert "not quality" in stdout
-    rows = reading.csv_file(str(tmp_path / "times.csv"))
+    rows = files.read_csv(str(tmp_path / "times.csv"))
     assert [(row["batch"], row["system"]) for row in rows] == [(batch, name) for batch in "13" for name in names]
     for row in rows:
         shortest, longest = tables.ends(row["min-max"])
