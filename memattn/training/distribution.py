@@ -169,7 +169,7 @@ def losing_workers(strategy: Strategy, run_dir: str) -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        if not (_is_lost_worker(error) and Workers(strategy).several):
+        if not (_is_lost_worker(error) and isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)):
             raise
         raise LostWorkerError(
             f"{run_dir}: a worker was lost; restart all workers to resume ({reason(error)})"
