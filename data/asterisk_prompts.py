@@ -19,8 +19,8 @@ from spoken_captions import spoken_words
 
 from memattn import files
 from memattn.data.preparation.commands import define_speech_flags, prepare_speech
-from memattn.data.text_files import read_lines
 from memattn.errors import ConfigError
+from memattn.files import read_lines
 
 
 def main() -> int:

@@ -17,7 +17,7 @@ import debian
 import recipes
 from absl import flags
 
-from memattn import reading
+from memattn import files
 from memattn.data.preparation.commands import define_text_flags
 
 CHECKSUMS = {  # of Debian 12
@@ -58,7 +58,7 @@ def main() -> int:
 
 def read(path: str) -> dict[str, Description]:
     """Returns the descriptions in a list of apt by the MD5 of the English ones. Raises DataError, OSError."""
-    entries = _ENTRY.findall(reading.text(path) + "\n")
+    entries = _ENTRY.findall(files.read_text(path) + "\n")
     return {md5: Description(package, synopsis, paragraphs(lines)) for package, md5, synopsis, lines in entries}
 
 

@@ -14,8 +14,8 @@ from absl import flags
 
 from memattn import files
 from memattn.data.preparation.commands import define_speech_flags, prepare_speech
-from memattn.data.text_files import read_lines
 from memattn.errors import DataError
+from memattn.files import read_lines
 
 URL = "https://www.openslr.org/resources/31"
 FACTS = {

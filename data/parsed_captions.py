@@ -22,8 +22,8 @@ from absl import flags
 
 from memattn import files
 from memattn.data.preparation.commands import define_parsing_flags, prepare_trees
-from memattn.data.text_files import read_lines
 from memattn.errors import ConfigError, RunError
+from memattn.files import read_lines
 
 COMMAND = ["link-parser", "en", "-constituents=3", "-verbosity=0", "-graphics=0", "-spell=0", "-width=100000"]
 _LONGEST_LINE = 2_000  # bytes; the parser ends at a line of more than 2,045

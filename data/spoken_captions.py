@@ -25,8 +25,8 @@ from tqdm import tqdm
 
 from memattn import files
 from memattn.data.preparation.commands import define_speech_flags, prepare_speech
-from memattn.data.text_files import read_lines
 from memattn.errors import ConfigError, RunError
+from memattn.files import read_lines
 
 COMMAND = "espeak-ng"
 MAX_WORDS = 8

@@ -49,7 +49,6 @@ def train_model(
       >>> rows[-1]["step"]
       50
     """
-    configs.check_overrides(overrides)
     if isinstance(config, Mapping):
         loaded = configs.from_dict(config, overrides)
     else:
@@ -102,7 +101,6 @@ def evaluate_model(
       >>> result.sentences, sorted(result.scores)[:2]
       (500, ['bleu', 'chrf'])
     """
-    configs.check_overrides(overrides)
     run_dirs = [run_dir] if isinstance(run_dir, (str, os.PathLike)) else list(run_dir)
     if len(run_dirs) > 1 and not output_dir:
         raise ConfigError("output_dir: required for an ensemble's results")

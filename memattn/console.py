@@ -27,11 +27,6 @@ def silence(file: TextIO | None = None) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), (file or sys.stdout).fileno())
 
 
-def on_terminal() -> bool:
-    """Returns whether standard output is a terminal."""
-    return sys.stdout.isatty()
-
-
 @contextlib.contextmanager
 def showing(progress: Callable[[], Sequence[str]]) -> Iterator[None]:
     """Keeps a progress line below all that is printed in this context, if standard output is a terminal.
@@ -41,7 +36,7 @@ def showing(progress: Callable[[], Sequence[str]]) -> Iterator[None]:
     """
     global _progress
     with _lock:
-        _progress = progress if on_terminal() else None
+        _progress = progress if sys.stdout.isatty() else None
         _draw()
     try:
         yield

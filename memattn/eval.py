@@ -40,7 +40,7 @@ def report(result: "Result") -> str:
 
 def _check() -> None:
     """Raises ConfigError for flags that contradict each other, and for missing runs; OSError for missing files."""
-    from memattn.runs.run import check_exist
+    from memattn.runs import check_exist
 
     options = flags.FLAGS
     if (options.source is None) != (options.target is None) or (options.source is not None and options.split):

@@ -16,7 +16,7 @@ from memattn.errors import ConfigError
 def _check() -> None:
     """Raises ConfigError for missing runs, and for an output that exists."""
     from memattn import files
-    from memattn.runs.run import check_exist
+    from memattn.runs import check_exist
 
     options = flags.FLAGS
     check_exist(options.run_dir)

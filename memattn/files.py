@@ -1,18 +1,108 @@
-"""Writes files atomically: each is complete or absent. Computes checksums."""
+"""Reads files that may hold anything, and writes files atomically: each is complete or absent."""
 
 import contextlib
 import csv
+import gzip
 import hashlib
 import io
+import json
 import os
 import secrets
 import tempfile
-from collections.abc import Iterator
-from typing import BinaryIO
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO
 
-from memattn.errors import ConfigError
+import numpy as np
+
+from memattn.errors import ConfigError, DataError, abbreviated
 
 UNFINISHED = ".unfinished"
+
+
+def byte_lines(path: str) -> Iterator[bytes]:
+    """Yields the lines of a file, plain or .gz, with their ends. Raises DataError for a broken archive, OSError."""
+    try:
+        with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+            yield from file
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path}: not a complete gzip file: {error}; remove it and fetch it again") from error
+
+
+def read_lines(path: str) -> list[str]:
+    """Returns the lines of a UTF-8 file, plain or .gz, without their ends. Raises DataError, OSError."""
+    return decode_lines(b"".join(byte_lines(path)), path, 1)
+
+
+def decode_lines(content: bytes, path: str, first: int) -> list[str]:
+    """Returns lines without their ends, of which the first has the number `first` in its file. Raises DataError."""
+    lines = _decoded(content, path, first).split("\n")
+    if not content or content.endswith(b"\n"):
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
+def read_text(path: str) -> str:
+    """Returns the content of a UTF-8 file. Raises DataError for any other file; OSError."""
+    with open(path, "rb") as file:
+        return _decoded(file.read(), path, 1)
+
+
+def _decoded(content: bytes, path: str, first: int) -> str:
+    """Returns UTF-8 text whose first line has the number `first` in its file; line 1 without a byte order mark."""
+    try:
+        return content.decode("utf-8-sig" if first == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + first
+        raise DataError(f"{path}:{line}: not UTF-8 text: byte 0x{content[error.start]:02x}") from error
+
+
+def read_csv(path: str) -> list[dict[str, str]]:
+    """Returns the rows of a CSV file whose first line names the columns. Raises DataError, OSError, csv.Error."""
+    return list(csv.DictReader(io.StringIO(read_text(path), newline="")))
+
+
+def read_array(path: str, dimensions: int, kinds: str) -> np.ndarray:
+    """Maps an array of NumPy's .npy format into memory.
+
+    Raises DataError unless the array has this number of dimensions, and numbers whose `dtype.kind` is one of `kinds`.
+    """
+    try:
+        content = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # NumPy passes on errors of all kinds, such as tokenize.TokenError
+        raise DataError(f"{path}: not a complete array of NumPy's .npy format: {error}") from error
+    if content.ndim != dimensions or content.dtype.kind not in kinds:
+        what = "ints" if kinds == "iu" else "floats"
+        raise DataError(f"{path}: not a {'one' if dimensions == 1 else 'two'}-dimensional array of {what}")
+    return content
+
+
+def read_json(path: str, types: Mapping[str, type] | None = None) -> Any:
+    """Returns the content of a JSON file, checked by `check_types`. Raises DataError, OSError."""
+    document = read_text(path)
+    try:
+        content = json_value(document)
+        check_types(content, types or {})
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from error
+    return content
+
+
+def json_value(document: str) -> Any:
+    """Returns the value of a JSON document. Raises ValueError."""
+    try:
+        return json.loads(document)
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}") from error
+
+
+def check_types(content: Any, types: Mapping[str, type]) -> None:
+    """Raises ValueError unless the content is a mapping with these keys, and values of these types."""
+    for key, expected in types.items():
+        if not isinstance(content, dict) or key not in content:
+            raise ValueError(f"{key} is missing")
+        if not isinstance(content[key], expected):
+            raise ValueError(f"{key}: expected {expected.__name__}, not {abbreviated(content[key])}")
 
 
 def write(path: str, content: str | bytes) -> None:
@@ -24,7 +114,8 @@ def write(path: str, content: str | bytes) -> None:
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[BinaryIO]:
     """Opens a file that gets its name `path` once it is complete; the last of several writers wins. Raises OSError."""
-    unfinished = unfinished_path(path)
+    folder, name = os.path.split(path)
+    unfinished = os.path.join(folder, f"{name[:40]}.{secrets.token_hex(4)}{UNFINISHED}")  # `name` may be the longest
     with naming(path):
         try:
             with open(unfinished, "xb") as file:
@@ -56,12 +147,6 @@ def check_new(path: str) -> None:
     """Raises ConfigError if a folder that is to be made exists."""
     if os.path.exists(path):
         raise ConfigError(f"{path}: exists; use another --output")
-
-
-def unfinished_path(path: str) -> str:
-    """Returns a path beside `path` for what will get its name. The name is short: that of `path` may be the longest."""
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f"{name[:40]}.{secrets.token_hex(4)}{UNFINISHED}")
 
 
 def make_folder(path: str) -> None:

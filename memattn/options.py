@@ -23,7 +23,6 @@ from memattn.errors import abbreviated
 
 _Section = TypeVar("_Section", bound="Options")
 
-_COMPARED_CHARACTERS = 100  # characters of an unknown name that are compared with known names
 _TYPES = {
     int: "an int",
     float: "a number",
@@ -215,7 +214,7 @@ def not_one_of(value: Any, known: Iterable[Any]) -> str:
 def did_you_mean(name: Any, known: Iterable[Any]) -> list[str]:
     """Returns a list with a question that names the nearest known name; [] if no name is near."""
     by_lower_case = {str(each).lower(): str(each) for each in known}
-    close = difflib.get_close_matches(str(name)[:_COMPARED_CHARACTERS].lower(), by_lower_case, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(str(name).lower(), by_lower_case, n=1, cutoff=0.5)
     return [f"did you mean {by_lower_case[close[0]]}?"] if close else []
 
 

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 
 import filelock
 
-from memattn import reading
-from memattn.errors import DataError, RunError
+from memattn.errors import RunError
 
 PARENT = "MEMATTN_PARENT"  # environment variable of a command: id of the process that it ends with
 
@@ -52,7 +51,10 @@ def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[
     try:
         lock.acquire(timeout=0.2)  # seconds: its holder may be writing its name, or removing the file
     except filelock.Timeout as error:
-        line = f"{what}: {_holder(path)} {doing}"
+        holder = ""
+        with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+            holder = file.read()
+        line = f"{what}: {holder or 'another process'} {doing}"
         if not wait:
             raise RunError(line) from error
         print(line, file=sys.stderr, flush=True)
@@ -77,14 +79,6 @@ def making(path: str, doing: str, *, wait: bool = False) -> contextlib.AbstractC
     A process that waited must check whether `path` exists.
     """
     return locked(f"{path}.lock", path, doing, wait=wait)
-
-
-def _holder(path: str) -> str:
-    """Returns what the holder of a lock wrote about itself."""
-    with contextlib.suppress(OSError, DataError):
-        if name := reading.text(path):
-            return name
-    return "another process"
 
 
 def end_with(parent: int) -> None:

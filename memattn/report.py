@@ -14,7 +14,7 @@ from memattn.errors import ConfigError
 
 def _check(*run_dirs: str) -> None:
     """Raises ConfigError without run folders, and for missing ones."""
-    from memattn.runs.run import check_exist
+    from memattn.runs import check_exist
 
     if not run_dirs:
         raise ConfigError("give run folders: memattn-report RUN... --output report.html")
@@ -32,7 +32,7 @@ def _main(*run_dirs: str) -> int:
     files.write(options.output, page.page(reported, chosen, options.split))
     print(f"{options.output}: {', '.join(run_dirs)}; example translations: {sum(map(len, chosen))}")
     for run in reported:
-        if run.evaluated is None:
+        if run.result is None:
             command = runs.evaluation_command(run.folder, options.split)
             print(f"no evaluation on {options.split}; make one with: {command}")
     return 0

@@ -10,7 +10,6 @@ import sys
 
 from absl import flags
 
-from memattn import config as configs
 from memattn.errors import ConfigError
 
 
@@ -24,8 +23,9 @@ def _check() -> None:
 
 
 def _main() -> int:
-    from memattn.sweeps.expand import expand
+    from memattn import config as configs
     from memattn.sweeps.runner import run_sweep
+    from memattn.sweeps.runs import expand
 
     options = flags.FLAGS
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends the runs, as Ctrl-C does

@@ -7,7 +7,6 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 
 from absl import flags
 
-from memattn import config as configs
 from memattn.errors import ConfigError
 
 STRATEGIES = ["none", "mirrored", "multi_worker", "auto"]  # keys of training.distribution.STRATEGIES
@@ -23,6 +22,8 @@ def _check() -> None:
 
 
 def _main() -> int:
+    from memattn import config as configs
+
     options = flags.FLAGS
     if options.print_config:
         from memattn.config.commented import commented

@@ -22,7 +22,7 @@ _TRANSLATION_FLAGS = ("nbest", "scores", "alignment")
 
 def _check() -> None:
     """Raises ConfigError for flags that contradict each other, and for missing runs."""
-    from memattn.runs.run import check_exist
+    from memattn.runs import check_exist
 
     options = flags.FLAGS
     if options.score and (unused := [f"--{name}" for name in _TRANSLATION_FLAGS if options[name].value]):

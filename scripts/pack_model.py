@@ -41,7 +41,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as parent:
         folder = os.path.join(parent, name)
         metadata = trained.runs[0].metadata
-        packed = Run.create(folder, trained.config, trained.vocabulary, trained.tokenizer, metadata)
+        packed = Run(folder)
+        packed.create(trained.config, trained.vocabulary, trained.tokenizer, metadata)
         path = checkpoints.manager(checkpoints.Checkpoint(trained.model), packed.best, 1).save(evaluation.result.step)
         result = dataclasses.replace(evaluation.result, checkpoints=[os.path.relpath(path, parent)])
         files.write(os.path.join(folder, MODEL_CARD), model_card(result))

@@ -14,7 +14,7 @@ import os
 from absl import flags
 from studies import standalone
 
-from memattn import files, reading
+from memattn import files
 
 
 def main() -> int:
@@ -22,7 +22,7 @@ def main() -> int:
     output = options.output + ("times" if options.times else "table")
     files.make_folder(os.path.dirname(output))
     path = f"{output}.json"
-    (_time if options.times else _train)(output, reading.json_file(path)["rows"] if os.path.exists(path) else [])
+    (_time if options.times else _train)(output, files.read_json(path)["rows"] if os.path.exists(path) else [])
     return 0
 
 
@@ -55,10 +55,10 @@ def _write(output: str, rows: list[dict], added: list[dict]) -> None:
     """Adds rows to the table, and to its JSON with the conditions under which they were made."""
     import keras
 
-    from memattn.runs import provenance
+    from memattn.runs.result import conditions
 
-    conditions = {**provenance.conditions(), "backend": keras.backend.backend()}
-    rows += [{**row, "conditions": conditions} for row in added]
+    made_under = {**conditions(), "backend": keras.backend.backend()}
+    rows += [{**row, "conditions": made_under} for row in added]
     table = [{name: row[name] for name in row if name != "conditions"} for row in rows]
     standalone.write_table(output, table, {"rows": rows})
 

@@ -1,17 +1,10 @@
-"""Reads a run's configuration, YAML with overrides, into checked dataclasses.
+"""Reads a run's configuration, YAML with overrides, into the checked dataclasses that stand beside their code."""
 
-The dataclasses stand beside the models that they configure, so TensorFlow is imported on first use of a name here.
-"""
-
-import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from memattn.config.exports import *  # noqa: F403
-
-
-def __getattr__(name: str) -> Any:
-    exports = importlib.import_module("memattn.config.exports")
-    if name not in exports.__all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(exports, name)
+from memattn.config.loading import Origin, apply_changes, check_overrides, checked, dump, from_dict, load, to_dict
+from memattn.config.sections import Config, ModelConfig, SweepConfig
+from memattn.data.config import CopyConfig, DataConfig, TaskConfig
+from memattn.models.neural_gpu.model import NeuralGPUConfig
+from memattn.models.seq2seq import Seq2SeqConfig
+from memattn.plain_values import differences
+from memattn.search.config import DecodingConfig, SampleConfig
+from memattn.training.config import TrainingConfig

@@ -1,17 +1,51 @@
-"""Loads configs from files and overrides, and writes them back as plain values."""
+"""Loads configs from YAML and overrides into dataclasses, which check their fields, and writes them back.
+
+Every error names the file, the line, the dotted key, the value and what would be right.
+"""
 
 import dataclasses
 import os
+import re
+import typing
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
-from memattn import attention, reading, shipped
-from memattn.config.schema import Origin, build, keys_named, keys_of_other_kinds, parse, sections_of
+from memattn import attention, files, shipped
 from memattn.config.sections import Config, ModelConfig
 from memattn.errors import ConfigError, DataError, abbreviated, short
-from memattn.options import hints, plain
+from memattn.options import OptionError, Options, did_you_mean, hints, listed, members, not_one_of, plain
+
+
+class Origin:
+    """The file that a config came from, and the line of each of its dotted keys.
+
+    Attributes:
+      name: the file, or another source of the config, such as an override.
+      lines: dotted key -> its line, such as "config.yaml:3".
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+        self.lines: dict[str, str] = {}
+
+    def replace(self, key: str, line: str) -> None:
+        """Records the line of a key and of all keys below it, and of keys above it that have no line yet."""
+        self.lines = {
+            known: other for known, other in self.lines.items() if not known.startswith((f"{key}.", f"{key}["))
+        }
+        self.lines[key] = line
+        while key := key.rpartition(".")[0]:
+            self.lines.setdefault(key, line)
+
+    def error(self, key: str, problem: str) -> ConfigError:
+        """Returns an error that names the line of a key, or of the nearest key above it that has a line."""
+        known = key
+        while known and known not in self.lines:
+            known = known.rpartition(".")[0]
+        line = self.lines.get(known, self.name)
+        return ConfigError(f"{line}: {short(key)}: {problem}" if key else f"{line}: {problem}")
 
 
 def load(path: str, overrides: Sequence[str]) -> Config:
@@ -22,8 +56,7 @@ def load(path: str, overrides: Sequence[str]) -> Config:
         another config whose values it changes: by a path relative to the file, or a shipped config by its name.
       overrides: dotted keys with YAML values, such as "model.units=128".
 
-    Raises:
-      ConfigError: a file cannot be read, or a value cannot be used.
+    Raises ConfigError.
     """
     path = shipped.find(path)
     origin = Origin(path)
@@ -33,10 +66,7 @@ def load(path: str, overrides: Sequence[str]) -> Config:
 def from_dict(tree: Mapping, overrides: Sequence[str] = ()) -> Config:
     """Returns the config of plain values, as `to_dict` returns them, with overrides such as "model.units=128".
 
-    Absent keys get their defaults.
-
-    Raises:
-      ConfigError: a value cannot be used.
+    Absent keys get their defaults. Raises ConfigError.
     """
     return _overridden(tree, overrides, Origin("config"))
 
@@ -49,32 +79,78 @@ def check_overrides(overrides: Sequence[str]) -> None:
 
 def _overridden(tree: Mapping, overrides: Sequence[str], origin: Origin) -> Config:
     """Returns the config of plain values with overrides, each value checked."""
+    check_overrides(overrides)
     changes = {}
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not key:
             raise ConfigError(f"--set {short(override)}: write --set key=value, e.g. --set model.units=128")
-        changes[key] = parse(text, Origin(f"--set {short(key)}"))
+        changes[key] = _parse(text, Origin(f"--set {short(key)}"))
         origin.replace(key, f"--set {short(override)}")
     return checked(apply_changes(tree, changes), origin)
 
 
 def checked(tree: Mapping, origin: Origin) -> Config:
-    """Returns the config of plain values, each checked, with defaults for absent keys.
-
-    Raises:
-      ConfigError: a key is unknown, or a value cannot be used; the message names the line of the key.
-    """
+    """Returns the config of plain values, each checked, with defaults for absent keys. Raises ConfigError."""
     for name in tree:
-        if name not in hints(Config) and (keys := [*keys_named(str(name), Config), *_keys_of_mechanisms(name)]):
+        if name in hints(Config):
+            continue
+        keys = _keys_named(str(name), Config)
+        if any(name in attention.keys(mechanism) for mechanism in attention.MECHANISMS.values()):
+            keys.append(f"model.attention.{name}")
+        if keys:
             raise origin.error(name, f"unknown key; did you mean {' or '.join(keys)}?")
-    return build(Config, {"data": {}, **tree}, "", origin)
+    return cast(Config, _build([Config], {"data": {}, **tree}, "", origin))
 
 
-def _keys_of_mechanisms(option: Any) -> list[str]:
-    """Returns a list with the dotted key of an option of a registered mechanism; [] if no mechanism has it."""
-    has_option = any(option in attention.keys(mechanism) for mechanism in attention.MECHANISMS.values())
-    return [f"model.attention.{option}"] if has_option else []
+def _keys_named(name: str, section: type[Options]) -> list[str]:
+    """Returns the dotted keys, in a dataclass and the dataclasses within it, whose last part is `name`."""
+    keys = [name] if name in hints(section) else []
+    for field, hint in hints(section).items():
+        keys += [f"{field}.{key}" for nested in sections_of(hint) for key in _keys_named(name, nested)]
+    return list(dict.fromkeys(keys))  # kinds of a union may share a key
+
+
+def _build(sections: list[type[Options]], tree: Any, key: str, origin: Origin) -> Options:
+    """Returns a dataclass of plain values.
+
+    Args:
+      sections: the dataclass; or several, of which the key `kind` chooses one, by default the first.
+      tree: a mapping of field names to values; None for all defaults.
+      key: dotted key of the mapping, "" for a whole config.
+      origin: where the values came from.
+    """
+    tree = {} if tree is None else tree
+    if not isinstance(tree, Mapping):
+        raise origin.error(key, f"expected a mapping, not {abbreviated(tree)}")
+    kinds = {section: typing.get_args(hints(section).get("kind")) for section in sections}
+    section, kind = sections[0], None
+    if kinds[section]:
+        kind = tree.get("kind", kinds[section][0])
+        fitting = [each for each in sections if kind in kinds[each]]
+        if not fitting:
+            raise origin.error(f"{key}.kind", not_one_of(kind, sum(kinds.values(), ())))
+        section = fitting[0]
+    fields, values = hints(section), {}
+    for name in tree:
+        if name not in fields:
+            problems = ["unknown key", *did_you_mean(name, fields), f"known keys: {listed(fields)}"]
+            if other_kinds := sum((kinds[each] for each in sections if name in hints(each)), ()):
+                problems = [f"is for {key}.kind: {' or '.join(other_kinds)}, not {kind}"]
+            raise origin.error(f"{key}.{name}".lstrip("."), "; ".join(problems))
+    for name, value in tree.items():
+        nested = sections_of(fields[name])
+        is_section = nested and not (value is None and type(None) in members(fields[name]))
+        values[name] = _build(nested, value, f"{key}.{name}".lstrip("."), origin) if is_section else value
+    try:
+        return section(**values)
+    except OptionError as error:
+        raise origin.error(".".join(filter(None, [key, error.option])), error.problem) from error
+
+
+def sections_of(hint: Any) -> list[type[Options]]:
+    """Returns the dataclasses that a hint allows."""
+    return [cast(type[Options], member) for member in members(hint) if dataclasses.is_dataclass(member)]
 
 
 def _read(path: str, origin: Origin) -> dict:
@@ -85,13 +161,11 @@ def _read(path: str, origin: Origin) -> dict:
       origin: receives the line of each key.
     """
     try:
-        text = reading.text(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot read the config: {error.strerror}") from error
-    except DataError as error:
-        raise ConfigError(str(error)) from error
+        text = files.read_text(path)
+    except (OSError, DataError) as error:
+        raise ConfigError(f"{path}: cannot read the config: {getattr(error, 'strerror', error)}") from error
     origin_of_file = Origin(path)
-    tree = parse(text, origin_of_file)
+    tree = _parse(text, origin_of_file)
     if not isinstance(tree, dict):
         raise ConfigError(f"{path}: a config is a mapping with the keys data, model, training, decoding, sweep")
     base = tree.pop("base", None)
@@ -111,6 +185,48 @@ def _base_path(base: Any, path: str, origin: Origin) -> str:
     if base_path is None:
         raise origin.error("base", f"no such file: {short(relative)}{shipped.advice(base)}")
     return base_path
+
+
+class _Loader(yaml.SafeLoader):
+    """A loader that reads 1e-4 as a number, as YAML 1.2 does; YAML 1.1 wants 1.0e-4."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?([0-9]+\.?|[0-9]*\.[0-9]+)[eE][-+]?[0-9]+$"), list("-+.0123456789")
+)
+
+
+def _parse(text: str, origin: Origin) -> Any:
+    """Returns the plain values of a YAML text, None for an empty one; records the line of each key."""
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _record_lines(node, "", origin)
+        return loader.construct_document(node)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark and not origin.name.startswith("--set") else ""
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise ConfigError(f"{origin.name}{line}: not valid YAML: {problem}") from error
+
+
+def _record_lines(node: yaml.Node, key: str, origin: Origin) -> None:
+    """Records the line of each key of a YAML node. Refuses repeated keys."""
+    if isinstance(node, yaml.SequenceNode):
+        for i, item in enumerate(node.value):
+            origin.lines[f"{key}[{i}]"] = f"{origin.name}:{item.start_mark.line + 1}"
+            _record_lines(item, f"{key}[{i}]", origin)
+    elif isinstance(node, yaml.MappingNode):
+        for name, value in node.value:
+            dotted = f"{key}.{name.value}".lstrip(".")
+            is_repeated = dotted in origin.lines
+            # The line of the key, not of its value: the value may be an alias.
+            origin.lines[dotted] = f"{origin.name}:{name.start_mark.line + 1}"
+            if is_repeated:
+                raise origin.error(dotted, "given twice")
+            _record_lines(value, dotted, origin)
 
 
 class _Whole(dict):
@@ -153,7 +269,9 @@ def _without_replaced(base: Mapping, changes: Mapping, key: str) -> dict:
         name = base.get("name", attention.DEFAULT)
         dropped = set(base) if changes.get("name", name) != name else set()
     elif key == "model" and "kind" in changes:
-        dropped = keys_of_other_kinds(sections_of(ModelConfig), changes["kind"])
+        fields = {each: hints(each) for each in sections_of(ModelConfig)}
+        fitting = [names for names in fields.values() if changes["kind"] in typing.get_args(names["kind"])]
+        dropped = {name for names in fields.values() for name in names if fitting and name not in fitting[0]}
     elif key == "data":
         given = {name for name, value in changes.items() if value is not None} & {"task", "copy"}
         dropped = {"task", "copy"} - given if given else set()

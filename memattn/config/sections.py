@@ -6,7 +6,7 @@ above an option is its description in docs/reference/configuration.md.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from memattn.data.config import DataConfig
 from memattn.errors import abbreviated
@@ -36,15 +36,10 @@ class SweepConfig(Options):
                 for changed_key in changes:
                     if changed_key in self.grid:
                         yield f"{key}.{changed_key}", "in sweep.grid too; give it in one of them"
-        yield from _problems_of_grid("grid", self.grid)
-        for i, grid in enumerate(self.grids):
-            yield from _problems_of_grid(f"grids[{i}]", grid)
-
-
-def _problems_of_grid(name: str, grid: Mapping[str, Any]) -> Problems:
-    for key, values in grid.items():
-        if not isinstance(values, list) or not values:
-            yield f"{name}.{key}", f"expected a list of one value or more, not {abbreviated(values)}"
+        for name, grid in (("grid", self.grid), *((f"grids[{i}]", grid) for i, grid in enumerate(self.grids))):
+            for key, values in grid.items():
+                if not isinstance(values, list) or not values:
+                    yield f"{name}.{key}", f"expected a list of one value or more, not {abbreviated(values)}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,22 +60,16 @@ class Config(Options):
         super().__post_init__()
 
     def problems(self) -> Problems:
-        if isinstance(self.model, Seq2SeqConfig):
-            return self._problems_of_seq2seq(self.model)
-        return self._problems_of_active_memory(self.model)
-
-    def _problems_of_seq2seq(self, model: Seq2SeqConfig) -> Problems:
-        reads_tokens = self.data.source == "tokens"
-        for option, problem in model.problems_of_sources(reads_tokens=reads_tokens):
-            yield f"model.{option}", problem
-        if self.decoding.lexicon and not reads_tokens:
-            yield "decoding.lexicon", "needs data.source: tokens; it has translations of source tokens"
-        if self.decoding.memory_ratio:
-            yield "decoding.memory_ratio", f"is for active memory, not for model.kind: {model.kind}"
-
-    def _problems_of_active_memory(self, model: NeuralGPUConfig) -> Problems:
-        decoding = self.decoding
-        if self.data.source != "tokens":
+        model, decoding, reads_tokens = self.model, self.decoding, self.data.source == "tokens"
+        if isinstance(model, Seq2SeqConfig):
+            for option, problem in model.problems_of_sources(reads_tokens=reads_tokens):
+                yield f"model.{option}", problem
+            if decoding.lexicon and not reads_tokens:
+                yield "decoding.lexicon", "needs data.source: tokens; it has translations of source tokens"
+            if decoding.memory_ratio:
+                yield "decoding.memory_ratio", f"is for active memory, not for model.kind: {model.kind}"
+            return
+        if not reads_tokens:
             yield "data.source", f"{self.data.source} need model.kind: seq2seq, not {model.kind}"
         if self.training.teacher:
             yield "training.teacher", f"needs model.kind: seq2seq, not {model.kind}"

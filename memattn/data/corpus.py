@@ -6,12 +6,12 @@ from typing import Literal
 
 import numpy as np
 
-from memattn import files, reading
+from memattn import files
 from memattn.data import features
 from memattn.data.sentences import Corpus, Sentences, Sources
-from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import Vocabulary, first_problem, split_words
 from memattn.errors import ConfigError, DataError
+from memattn.files import read_lines
 
 Side = Literal["source", "target"]
 Part = Literal["ids", "offsets"]
@@ -96,18 +96,11 @@ def check_split(folder: str, split: str, known: Collection[str] | None = None) -
         raise ConfigError(f"{folder}: has no split {split} to evaluate on; it has {', '.join(known) or 'none'}")
 
 
-def read_references(folder: str, split: str) -> tuple[list[str], list[str]]:
-    """Reads the targets of a split for scoring.
-
-    Returns:
-      The tokens of each target, separated by single spaces, and the targets as people wrote them. In a corpus that
-      came as tokens, both are the same.
-
-    Raises DataError, OSError.
-    """
+def read_references(folder: str, split: str) -> tuple[list[list[str]], list[str]]:
+    """Returns the tokens of each target of a split, and the targets as people wrote them. Raises DataError, OSError."""
     target_path, path = (os.path.join(folder, f"{split}.{name}") for name in ("target", "reference"))
-    tokens = [" ".join(split_words(line)) for line in read_lines(target_path)]
-    references = read_lines(path) if os.path.exists(path) else tokens
+    tokens = list(map(split_words, read_lines(target_path)))
+    references = read_lines(path) if os.path.exists(path) else list(map(" ".join, tokens))
     check_parallel({target_path: len(tokens), path: len(references)})
     return tokens, references
 
@@ -119,7 +112,7 @@ def binary_paths(folder: str, split: str, side: Side) -> dict[Part, str]:
 
 def _map_sentences(folder: str, split: str, side: Side, num_ids: int) -> Sentences:
     paths = binary_paths(folder, split, side)
-    ids, offsets = (reading.array(paths[part], 1, "iu") for part in PARTS)
+    ids, offsets = (files.read_array(paths[part], 1, "iu") for part in PARTS)
     return Sentences(ids, offsets, paths["ids"], num_ids)
 
 
@@ -181,7 +174,7 @@ def _check_vocabulary(folder: str) -> None:
     manifest = os.path.join(folder, MANIFEST)
     if not os.path.exists(manifest):
         return
-    expected = reading.json_file(manifest, {("files", VOCABULARY, "sha256"): str})["files"][VOCABULARY]["sha256"]
+    expected = files.read_json(manifest, {"files": dict})["files"][VOCABULARY]["sha256"]
     path = os.path.join(folder, VOCABULARY)
     if files.checksum(path) != expected:
         raise DataError(f"{path}: not the one that {folder} was prepared with")

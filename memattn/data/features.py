@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from memattn import files, reading
+from memattn import files
 from memattn.data.sentences import PADDING, Sources, crc32
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
@@ -114,10 +114,10 @@ def read(folder: str, split: str) -> Features:
     paths = sorted(glob.glob(os.path.join(glob.escape(folder), f"{glob.escape(split)}.{numbers}")))
     if not paths or not os.path.exists(offsets_file):
         raise DataError(f"{offsets_file}: missing; with data.source: features, it and its shards hold the sources")
-    offsets, shards = reading.array(offsets_file, 1, "iu"), [reading.array(path, 2, "f") for path in paths]
+    offsets, shards = files.read_array(offsets_file, 1, "iu"), [files.read_array(path, 2, "f") for path in paths]
     width = shards[0].shape[1]
     if os.path.exists(statistics_path):
-        statistics = reading.array(statistics_path, 2, "f")
+        statistics = files.read_array(statistics_path, 2, "f")
     else:
         statistics = np.stack([np.zeros(width, np.float32), np.ones(width, np.float32)])
     starts = np.cumsum([0, *map(len, shards)])

@@ -13,9 +13,9 @@ from tqdm import tqdm
 from memattn import files
 from memattn.data.corpus import read_corpus
 from memattn.data.sentences import Corpus, Sentences
-from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import EOS, PAD, SPECIAL_TOKENS, UNK, Vocabulary, split_words
 from memattn.errors import DataError
+from memattn.files import read_lines
 
 FILE = "lexicon.tsv"
 _ROUNDS = 5  # of expectation maximization

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from memattn import files, processes, reading
+from memattn import files, processes
 from memattn.data.corpus import SIDES, VOCABULARY
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError
@@ -192,7 +192,7 @@ def _is_complete(folder: str, settings: dict) -> bool:
     if not (os.path.exists(folder) and os.listdir(folder)):
         return False
     try:
-        stored = reading.json_file(os.path.join(folder, MANIFEST), {})
+        stored = files.read_json(os.path.join(folder, MANIFEST), {})
     except (OSError, DataError) as error:
         raise ConfigError(f"{folder}: holds files, but no corpus of a task ({error}); use another folder") from error
     if stored != settings:

@@ -12,7 +12,7 @@ import regex
 from sacremoses import MosesDetokenizer, MosesDetruecaser, MosesTokenizer
 from sacremoses.corpus import NonbreakingPrefixes
 
-from memattn import reading
+from memattn import files
 from memattn.data.bpe import Subwords
 from memattn.data.languages import HAN, WITHOUT_BLANKS, known_code
 from memattn.data.spelling import SpelledWords
@@ -153,13 +153,13 @@ def read(folder: str) -> SubwordTokenizer | WhitespaceTokenizer:
     path = os.path.join(folder, SETTINGS)
     if not os.path.exists(path):
         return WhitespaceTokenizer()
-    fields = reading.json_file(path, dict.fromkeys(("form", "source_language", "target_language"), str))
+    fields = files.read_json(path, dict.fromkeys(("form", "source_language", "target_language"), str))
     return read_units(folder, TextSettings(**fields))
 
 
 def read_units(folder: str, settings: TextSettings) -> SubwordTokenizer:
     """Reads the merges or the dictionary of a folder, and returns the tokenizer. Raises DataError, OSError."""
-    return SubwordTokenizer(settings, reading.text(os.path.join(folder, UNITS[settings.units].file)))
+    return SubwordTokenizer(settings, files.read_text(os.path.join(folder, UNITS[settings.units].file)))
 
 
 def learn(words: Counter[str], settings: TextSettings, size: int) -> tuple[SubwordTokenizer, list[str]]:

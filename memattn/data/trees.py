@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import split_words
 from memattn.errors import DataError, abbreviated
+from memattn.files import read_lines
 
 WORD = "XX"
 PUNCTUATION = frozenset({",", ".", ":", "``", "''"})  # tags of the Penn Treebank that EVALB leaves out

@@ -18,17 +18,16 @@ from memattn import files
 from memattn.data import corpus
 from memattn.data import tokenizer as tokenizers
 from memattn.data.sentences import Sentences, Sources
-from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import Tokenizer, without_line_breaks
-from memattn.data.vocabulary import Vocabulary, split_words
+from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import METRICS, Comparison
 from memattn.evaluation.model_card import model_card
+from memattn.files import read_lines
 from memattn.models.interface import AligningModel, aligns
-from memattn.runs import provenance
 from memattn.runs.checkpoints import step_of
-from memattn.runs.result import Result
+from memattn.runs.result import Result, conditions
 from memattn.runs.run import ALIGNMENTS, DETOKENIZED, HYPOTHESES, MODEL_CARD, N_BEST, REFERENCES, RESULT, RESULTS
 from memattn.runs.trained import Trained
 from memattn.search.scorer import Scorer
@@ -101,7 +100,7 @@ def read_test_set(folder: str, split: str, vocabulary: Vocabulary, tokenizer: To
     """
     pairs = corpus.read_corpus(folder, split, vocabulary, source)
     tokenized, detokenized = corpus.read_references(folder, split)
-    references = [tokenizer.decode(split_words(line)) for line in tokenized]
+    references = list(map(tokenizer.decode, tokenized))
     return TestSet(split, pairs.source, pairs.target, references, list(map(without_line_breaks, detokenized)))
 
 
@@ -178,7 +177,7 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, rouge: bool =
         batch_size=config.decoding.batch_size,
         jit_compile=searcher.jit_compile,
         **_model_fields(trained),
-        **provenance.conditions(),
+        **conditions(),
         config=configs.to_dict(config),
     )
     detokenized_hypotheses, _ = comparison.detokenized

@@ -61,7 +61,8 @@ def align(
     labels, target = sources.labels(index, vocabulary), vocabulary.encode(hypothesis)
     source = sources.padded(np.array([index]), 1, len(labels))
     weights, slots = (
-        weigh(source, np.array([target], np.int32))[0].numpy() for weigh in (model.alignments, model.slot_shares)
+        weigh(source, np.array([target], np.int32))[0].numpy().astype(np.float32)
+        for weigh in (model.alignments, model.slot_shares)
     )
     return Alignment(labels, [vocabulary.tokens[i] for i in target], weights, slots)
 

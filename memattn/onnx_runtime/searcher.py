@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from memattn import reading
+from memattn import files
 from memattn.data.vocabulary import BOS, PAD
 from memattn.errors import ConfigError, DataError
 from memattn.onnx_runtime import ENCODER, METADATA, STEP
@@ -34,8 +34,7 @@ class OnnxSearcher:
     """
 
     def __init__(self, folder: str, threads: int = 0, **changes: Any):
-        types = {"max_source_length": int, ("config", "decoding"): dict}
-        metadata = reading.json_file(os.path.join(folder, METADATA), types)
+        metadata = files.read_json(os.path.join(folder, METADATA), {"max_source_length": int, "config": dict})
         self.max_source_length = metadata["max_source_length"]
         try:
             self.config, _ = split(DecodingConfig, {**metadata["config"]["decoding"], **changes})

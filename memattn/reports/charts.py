@@ -71,11 +71,10 @@ def buckets(runs: Sequence[ReportedRun]) -> list[Bucket]:
 
 def _bleu(run: ReportedRun, indices: np.ndarray) -> float | None:
     """Returns BLEU on tokens of some sentences of a run's evaluation."""
-    if run.evaluated is None or not len(indices):
+    if run.result is None or not len(indices):
         return None
-    _, hypotheses, references = run.evaluated
-    chosen = [hypotheses[index] for index in indices], [references[index] for index in indices]
-    return metrics.bleu(Comparison(*chosen, by_characters=run.by_characters)).value
+    hypotheses, references = ([lines[index] for index in indices] for lines in (run.hypotheses, run.references))
+    return metrics.bleu(Comparison(hypotheses, references, by_characters=run.by_characters)).value
 
 
 def _chart(

@@ -17,7 +17,6 @@ from memattn.reports.examples import Attention, Example, by_test_set
 from memattn.reports.runs import ReportedRun, evaluation_command
 from memattn.runs.result import Result
 
-_TEMPLATE = "page.html"
 _DASHES = {"-": "none", "--": "6 3", "-.": "8 3 2 3", ":": "2 3"}  # lengths on and off in SVG, as in the charts
 _NONE = "–"
 
@@ -48,7 +47,7 @@ def page(runs: Sequence[ReportedRun], examples: list[list[Example]], split: str)
     environment.filters |= {"as_data": _as_data, "has_slots": _has_slots}
     buckets = charts.buckets(runs)
     lines = styles.line_styles([styles.attention(run.config) for run in runs])
-    return environment.get_template(_TEMPLATE).render(
+    return environment.get_template("page.html").render(
         split=split,
         names=[run.folder for run in runs],
         strokes={
@@ -58,12 +57,10 @@ def page(runs: Sequence[ReportedRun], examples: list[list[Example]], split: str)
         rows=_rows(runs),
         differing=_differing(runs),
         unevaluated=[
-            {"name": run.folder, "command": evaluation_command(run.folder, split)}
-            for run in runs
-            if run.evaluated is None
+            {"name": run.folder, "command": evaluation_command(run.folder, split)} for run in runs if run.result is None
         ],
         curves=charts.learning_curves(runs),
-        by_length=charts.by_length(runs, buckets) if any(run.evaluated for run in runs) else None,
+        by_length=charts.by_length(runs, buckets) if any(run.result for run in runs) else None,
         buckets=buckets,
         test_sets=by_test_set(runs),
         examples=examples,
@@ -87,7 +84,7 @@ def _has_slots(examples: list[Example]) -> bool:
 
 def _rows(runs: Sequence[ReportedRun]) -> list[Row]:
     """Returns the table of scores, times and sizes."""
-    results = [run.evaluated.result if run.evaluated else None for run in runs]
+    results = [run.result for run in runs]
     words = [styles.words(styles.attention(run.config)) for run in runs]
     rows = [Row("mechanism", "", words)]
     for name, metric in REPORTED.items():
@@ -124,7 +121,7 @@ def _differing(runs: Sequence[ReportedRun]) -> list[Row]:
 
 def _config(run: ReportedRun) -> dict[str, Any]:
     """Returns the config of a run's evaluation as plain values; that of the run if it was not evaluated."""
-    config = configs.from_dict(run.evaluated.result.config) if run.evaluated else run.config
+    config = configs.from_dict(run.result.config) if run.result else run.config
     return configs.to_dict(config)
 
 
@@ -140,7 +137,6 @@ def _value(tree: Mapping[str, Any], key: str) -> str:
 
 def _conditions(run: ReportedRun) -> dict[str, str]:
     """Returns the conditions of a run's evaluation, by name, such as "seed"."""
-    if run.evaluated is None:
+    if (result := run.result) is None:
         return {"seed": str(run.config.training.seed)}
-    result = run.evaluated.result
     return {"seed": str(result.seed), "training data": result.trained_on, **model_card.conditions(result)}

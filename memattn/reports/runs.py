@@ -5,24 +5,15 @@ import math
 import os
 import shlex
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from memattn.config import Config
 from memattn.data import corpus
-from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import split_words
 from memattn.errors import ConfigError, RunError
 from memattn.evaluation.metrics import METRICS
+from memattn.files import read_lines
 from memattn.runs.result import Result
 from memattn.runs.run import Run
-
-
-class Evaluated(NamedTuple):
-    """An evaluation of a run: its result, and the hypotheses and references in words divided by spaces."""
-
-    result: Result
-    hypotheses: list[str]
-    references: list[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +27,8 @@ class ReportedRun:
       sources: tokens of each source of the test set.
       text: the sources, then the targets, as words without BPE: the same for runs on one test set, whatever their BPE.
       by_characters: whether BLEU on tokens compares characters.
-      evaluated: None if the run was not evaluated on the test set.
+      result: result on the test set; None if the run was not evaluated on it.
+      hypotheses, references: those of the evaluation, in words divided by spaces.
     """
 
     folder: str
@@ -45,7 +37,9 @@ class ReportedRun:
     sources: list[list[str]]
     text: list[str]
     by_characters: bool
-    evaluated: Evaluated | None
+    result: Result | None = None
+    hypotheses: list[str] = dataclasses.field(default_factory=list)
+    references: list[str] = dataclasses.field(default_factory=list)
 
 
 def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
@@ -58,11 +52,11 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
     data = config.data.path
     corpus.check_split(data, split)
     sources = [split_words(line) for line in read_lines(os.path.join(data, f"{split}.source"))]
-    targets = [split_words(line) for line in corpus.read_references(data, split)[0]]
+    targets, _ = corpus.read_references(data, split)
     result = run.result(split)
-    evaluated = Evaluated(result, *run.translations(split)) if result else None
-    if evaluated:
-        corpus.check_parallel({f"{data}: {split}": len(sources), f"{folder}: hypotheses": len(evaluated.hypotheses)})
+    hypotheses, references = run.translations(split) if result else ([], [])
+    if result:
+        corpus.check_parallel({f"{data}: {split}": len(sources), f"{folder}: hypotheses": len(hypotheses)})
     return ReportedRun(
         folder=folder,
         config=config,
@@ -70,7 +64,9 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
         sources=sources,
         text=[run.tokenizer.decode(tokens) for tokens in (*sources, *targets)],
         by_characters=run.tokenizer.by_characters,
-        evaluated=evaluated,
+        result=result,
+        hypotheses=hypotheses,
+        references=references,
     )
 
 
@@ -80,10 +76,10 @@ def _curves(run: Run) -> dict[str, dict[int, float]]:
     if not rows:
         every = run.config.training.validate_every
         raise RunError(f"{run.folder}: no validation yet; training validates every {every:,} steps")
-    scores = {name: {int(row["step"]): float(row[name]) for row in rows} for name in METRICS if name in rows[0]}
     return {
-        name: {step: value for step, value in by_step.items() if math.isfinite(value)}
-        for name, by_step in scores.items()
+        name: {int(row["step"]): float(row[name]) for row in rows if math.isfinite(float(row[name]))}
+        for name in METRICS
+        if name in rows[0]
     }
 
 

@@ -16,7 +16,6 @@ from memattn.errors import ConfigError, RunError, reason, short
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # TensorFlow appends it to the path of a variable
 _PREFIX = "step-"  # a checkpoint's name is this and the number of its step
-_LISTING = "checkpoint"  # TensorFlow's list of a folder's checkpoints; missing before the first is complete
 _REMOVING_TIME = 0.2  # seconds; more than training takes to remove the files of a checkpoint
 _SLOT_NAMES = {"momentums": "momentum", "velocities": "velocity"}  # names in checkpoints, by Keras' attributes
 
@@ -40,9 +39,7 @@ class Checkpoint:
         if optimizer is not None:
             paths = {id(weight): path for path, weight in named.items()}
             trained = [paths[id(weight)] for weight in model.trainable_variables]
-            slots, single = optimizer_state(optimizer, trained)
-            nested = {name: _nested(variables) for name, variables in slots.items()}
-            parts["optimizer"] = {"iterations": tensorflow_variable(optimizer.iterations), **single, **nested}
+            parts["optimizer"] = _nested(optimizer_variables(optimizer, trained))
         self.trackable = tf.train.Checkpoint(**parts, **kwargs)
 
     def read(self, path: str) -> None:
@@ -115,17 +112,14 @@ def _paths_and_weights(
             yield from _paths_and_weights(part, weights, (*path, str(name).lstrip("_")))
 
 
-def optimizer_state(
-    optimizer: tf.keras.optimizers.Optimizer, paths: list[str]
-) -> tuple[dict[str, dict[str, tf.Variable]], dict[str, tf.Variable]]:
-    """Returns the variables of an optimizer: those of each weight, by slot and path, and single ones by name.
+def optimizer_variables(optimizer: tf.keras.optimizers.Optimizer, paths: list[str]) -> dict[str, tf.Variable]:
+    """Returns the variables of an optimizer by path: those of each weight by SLOT/PATH, single ones by name.
 
     A slot is a kind of variable that every weight has, such as momentum. `paths` are the paths of the trained weights,
     in the order in which the optimizer was built with them. Raises RunError for a variable in no attribute of the
     optimizer, as some version of Keras might have.
     """
-    slots: dict[str, dict[str, tf.Variable]] = {}
-    single: dict[str, tf.Variable] = {}
+    named = {"iterations": tensorflow_variable(optimizer.iterations)}
     known = {id(optimizer.iterations), id(optimizer.learning_rate)}  # the rate is set before each update
     variables = optimizer.variables() if callable(optimizer.variables) else optimizer.variables
     state = {id(variable): variable for variable in variables}
@@ -133,15 +127,16 @@ def optimizer_state(
         name = attribute.strip("_")
         new = state.keys() - known
         if id(value) in new:
-            single[name] = tensorflow_variable(value)
+            named[name] = tensorflow_variable(value)
             known.add(id(value))
         elif isinstance(value, list) and len(value) == len(paths) and all(id(variable) in new for variable in value):
-            slots[_SLOT_NAMES.get(name, name)] = dict(zip(paths, map(tensorflow_variable, value), strict=True))
+            slot = _SLOT_NAMES.get(name, name)
+            named |= {f"{slot}/{path}": tensorflow_variable(each) for path, each in zip(paths, value, strict=True)}
             known.update(map(id, value))
     if lost := [variable.name for key, variable in state.items() if key not in known]:
         problem = f"keeps {short(', '.join(lost))} in no attribute that has one for each weight"
         raise RunError(f"Keras' {type(optimizer).__name__} {problem}", "install a Keras that memattn's setup.py allows")
-    return slots, single
+    return named
 
 
 @functools.cache
@@ -213,7 +208,7 @@ def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
             continue
         readable = True
         yield path
-    if damaged and not readable and os.path.exists(os.path.join(folder, _LISTING)):
+    if damaged and not readable:
         raise RunError(f"{folder}: no checkpoint can be read")
 
 
@@ -234,10 +229,9 @@ def stored_state(folder: str, name: str) -> bytes | None:
 
     `name` is its name in the checkpoint. Returns None if no checkpoint can be read.
     """
-    with contextlib.suppress(RunError):
-        for path in listed(folder):
-            with contextlib.suppress(Exception):  # TensorFlow raises errors of any type
-                return tf.train.load_checkpoint(path).get_tensor(f"{name}/.ATTRIBUTES/py_state")
+    for path in listed(folder):
+        with contextlib.suppress(Exception):  # TensorFlow raises errors of any type
+            return tf.train.load_checkpoint(path).get_tensor(f"{name}/.ATTRIBUTES/py_state")
     return None
 
 

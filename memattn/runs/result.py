@@ -1,8 +1,16 @@
-"""The result of an evaluation, as an object and as the content of result.json."""
+"""The result of an evaluation, also as the content of result.json, and the conditions under which it was obtained."""
 
 import dataclasses
+import functools
+import importlib.metadata
+import os
+import pathlib
+import platform
+import subprocess
 from collections.abc import Mapping
 from typing import Any
+
+from memattn import __version__, processes
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,7 +30,7 @@ class Result:
       step: training step of the checkpoint; of several, the latest.
       checkpoints: paths of the checkpoints; several for averaged weights or an ensemble.
       command, memattn, commit, python, tensorflow, keras, device, cores, intra_op_threads, inter_op_threads: as
-        `runs.provenance.conditions` gives them.
+        `conditions` gives them.
       config: the run's config, with the overrides, as plain values.
     """
 
@@ -66,12 +74,9 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the content of result.json: a score under its metric's NAME, its signature under NAME_signature."""
-        scores: dict[str, float | str] = {}
-        for name, score in self.scores.items():
-            scores[name] = score
-            if name in self.signatures:
-                scores[f"{name}_signature"] = self.signatures[name]
-        return {**scores, **{name: getattr(self, name) for name in _stored_fields()}}
+        fields = dict(vars(self))
+        scores, signatures = fields.pop("scores"), fields.pop("signatures")
+        return {**scores, **{f"{name}_signature": text for name, text in signatures.items()}, **fields}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Result":
@@ -79,13 +84,56 @@ class Result:
 
         Raises TypeError if another field is missing.
         """
-        fields = {name: content[name] for name in _stored_fields() if name in content}
+        fields = {field.name: content[field.name] for field in dataclasses.fields(cls) if field.name in content}
         others = {name: value for name, value in content.items() if name not in fields}
         signatures = {name.removesuffix("_signature"): text for name, text in others.items() if isinstance(text, str)}
         scores = {name: value for name, value in others.items() if not isinstance(value, str)}
         return cls(scores=scores, signatures=signatures, **fields)
 
 
-def _stored_fields() -> list[str]:
-    """Returns the fields of a result that result.json has under their own names."""
-    return [field.name for field in dataclasses.fields(Result) if field.name not in ("scores", "signatures")]
+def conditions() -> dict[str, Any]:
+    """Returns the command, versions, commit, hardware and threads of this process, by the names in result.json."""
+    import tensorflow as tf  # only here: benchmarks import this module before it
+
+    devices = tf.config.get_visible_devices("GPU")
+    names = [tf.config.experimental.get_device_details(device).get("device_name", device.name) for device in devices]
+    return {
+        "command": processes.command(),
+        "memattn": __version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "keras": importlib.metadata.version("keras"),
+        "device": ", ".join(names) or f"CPU, {_processor()}",
+        "cores": processes.cores(),
+        "intra_op_threads": tf.config.threading.get_intra_op_parallelism_threads(),
+        "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
+    }
+
+
+@functools.cache
+def _commit() -> str | None:
+    """Returns the commit of the checkout that this package is run from; None for an installed package.
+
+    An installed package has none even if it lies inside of another checkout.
+    """
+    checkout = str(pathlib.Path(__file__).resolve().parents[2])
+    if not os.path.exists(os.path.join(checkout, ".git")):
+        return None
+    git = ["git", "-C", checkout]
+    try:
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        changes_but_results = [*git, "status", "--porcelain", "--", ":/", ":(top,exclude)results"]
+        changes = subprocess.run(changes_but_results, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{head} with uncommitted changes" if changes.strip() else head
+
+
+def _processor() -> str:
+    """Returns the name of the processor; its architecture if the system does not give the name."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next(line.split(":")[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

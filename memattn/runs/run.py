@@ -1,33 +1,27 @@
-"""A run folder, all that one training leaves. No other module knows the names of the files in it.
-
-Commands import this module before TensorFlow, to check that a folder holds a run.
-"""
+"""A run folder, all that one training leaves. No other module but `runs/__init__.py` knows the names of its files."""
 
 import contextlib
 import dataclasses
 import functools
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memattn import config as configs
-from memattn import processes, reading
+from memattn import files, processes
+from memattn.config import Config
 from memattn.data import corpus
 from memattn.data import tokenizer as tokenizers
 from memattn.data.features import METADATA as SOURCE_METADATA
-from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError
-from memattn.files import write
+from memattn.runs import CONFIG, check_exist
 from memattn.runs.result import Result
 
-if TYPE_CHECKING:
-    from memattn.config import Config
-
-CONFIG, VOCABULARY, METADATA, VALIDATIONS = "config.yaml", corpus.VOCABULARY, "corpus.json", "validation.csv"
+VOCABULARY, METADATA, VALIDATIONS = corpus.VOCABULARY, "corpus.json", "validation.csv"
 CHECKPOINTS, BEST, EVENTS, LOCK = "checkpoints", "best", "events", "lock"
 # Files of an evaluation. Text that people read has files of its own if it differs from tokenized text.
 RESULT, MODEL_CARD, N_BEST, ALIGNMENTS = "result.json", "model_card.md", "n_best.tsv", "alignments"
@@ -40,9 +34,6 @@ class Run:
     """A run folder, which need not exist yet.
 
     Config, vocabulary, tokenizer and metadata are read once, when they are first asked for.
-
-    Args:
-      folder: path of the run folder.
 
     Attributes:
       folder: path of the run folder.
@@ -66,7 +57,7 @@ class Run:
         return os.path.exists(self._path(CONFIG))
 
     @functools.cached_property
-    def config(self) -> "Config":
+    def config(self) -> Config:
         """Config of the training. Raises ConfigError."""
         check_exist([self.folder])
         try:
@@ -75,8 +66,9 @@ class Run:
             advice = f"if a version up to 0.3 made the run, use python scripts/convert_old_runs.py {self.folder}"
             raise ConfigError(f"{error}; {advice}") from error
 
-    def config_with(self, overrides: Sequence[str]) -> "Config":
+    def config_with(self, overrides: Sequence[str]) -> Config:
         """Returns the config with overrides of `decoding.*` and `data.folder`. Raises ConfigError."""
+        configs.check_overrides(overrides)
         config = self.config
         for override in overrides:
             key = override.partition("=")[0]
@@ -97,7 +89,7 @@ class Run:
     @functools.cached_property
     def metadata(self) -> dict[str, Any]:
         """Properties of the training data: `max_source_length` and others. Raises DataError, OSError."""
-        return reading.json_file(self._path(METADATA), {"max_source_length": int})
+        return files.read_json(self._path(METADATA), {"max_source_length": int})
 
     @property
     def source_metadata(self) -> dict[str, Any]:
@@ -111,7 +103,7 @@ class Run:
     @property
     def validations(self) -> list[dict[str, str]]:
         """Rows of validation.csv so far."""
-        return reading.csv_file(self.validations_path) if os.path.exists(self.validations_path) else []
+        return files.read_csv(self.validations_path) if os.path.exists(self.validations_path) else []
 
     def results_folder(self, test_set: str) -> str:
         """Returns the folder of the evaluation on a split, or on the file with the path `test_set`."""
@@ -123,7 +115,7 @@ class Run:
         Raises OSError, and ValueError or TypeError if it is damaged.
         """
         path = os.path.join(self.results_folder(split), RESULT)
-        return Result.from_json(reading.json_file(path)) if os.path.exists(path) else None
+        return Result.from_json(files.read_json(path)) if os.path.exists(path) else None
 
     def translations(self, split: str) -> tuple[list[str], list[str]]:
         """Returns hypotheses and references of the evaluation on a split, words divided by spaces.
@@ -131,26 +123,24 @@ class Run:
         Raises DataError, OSError.
         """
         folder = self.results_folder(split)
-        return read_lines(os.path.join(folder, HYPOTHESES)), read_lines(os.path.join(folder, REFERENCES))
+        hypotheses, references = (os.path.join(folder, name) for name in (HYPOTHESES, REFERENCES))
+        return files.read_lines(hypotheses), files.read_lines(references)
 
-    @classmethod
     def create(
-        cls,
-        folder: str,
-        config: "Config",
+        self,
+        config: Config,
         vocabulary: Vocabulary,
         tokenizer: Tokenizer,
         metadata: dict[str, Any],
         *,
         may_grow: bool = True,
-    ) -> "Run":
-        """Makes a run folder, or checks that an existing one has the same config and training data.
+    ) -> None:
+        """Makes the run folder, or checks that it is one of the same config and training data.
 
-        Writes nothing into a folder that holds files of another run or corpus. The config of an existing folder stays
-        as it is: `raise_max_steps` writes a raised `training.max_steps`.
+        Writes nothing into a folder that holds files of another run or corpus. The config of an existing run folder
+        stays as it is: `raise_max_steps` writes a raised `training.max_steps`.
 
         Args:
-          folder: path of the run folder.
           config: config of the run.
           vocabulary, tokenizer: vocabulary and tokenizer of the training data.
           metadata: properties of the training data that the model depends on.
@@ -158,26 +148,31 @@ class Run:
 
         Raises ConfigError, DataError, RunError if another process trains in a new folder, OSError.
         """
-        run = cls(folder)
         contents = {VOCABULARY: str(vocabulary), METADATA: json.dumps(metadata) + "\n", **tokenizer.files()}
-        with contextlib.nullcontext() if run.exists else run.locked():  # to check an existing one needs no lock
-            if run.exists:
-                run._check_config(config, may_grow)
-                run._check_contents(config, contents, metadata)
-                return run
-            if os.path.isdir(run.checkpoints):
-                raise ConfigError(f"{folder}: holds checkpoints but no {CONFIG}; use another --run_dir")
-            for path, content in ((run._path(name), content) for name, content in contents.items()):
-                if os.path.exists(path) and reading.text(path) != content:
-                    problem = "of another run or corpus, or left by an interrupted start with other data"
-                    raise ConfigError(f"{path}: {problem}; use another --run_dir, or remove it")
-            os.makedirs(folder, exist_ok=True)
+        advice = "use another --run_dir"
+        with contextlib.nullcontext() if self.exists else self.locked():  # to check an existing one needs no lock
+            exists = self.exists
+            if exists:
+                self.check_config(config, may_grow=may_grow)
+                problem = (
+                    f"does not fit the data in {config.data.path}, which has changed since this run began; {advice}"
+                )
+            elif os.path.isdir(self.checkpoints):
+                raise ConfigError(f"{self.folder}: holds checkpoints but no {CONFIG}; {advice}")
+            else:
+                problem = f"of another run or corpus, or left by an interrupted start; {advice}, or remove it"
             for name, content in contents.items():
-                write(run._path(name), content)
-            write(run._path(CONFIG), configs.dump(config))  # last: it makes the folder a run folder
-        return run
+                path = self._path(name)
+                if (exists or os.path.exists(path)) and files.read_text(path) != content:
+                    raise ConfigError(f"{path}: {problem}")
+            if not exists:
+                os.makedirs(self.folder, exist_ok=True)
+                for name, content in contents.items():
+                    files.write(self._path(name), content)
+                files.write(self._path(CONFIG), configs.dump(config))
+                self.config = config
 
-    def _check_config(self, config: "Config", may_grow: bool) -> None:
+    def check_config(self, config: Config, *, may_grow: bool) -> None:
         """Raises ConfigError unless a config is that of the run, or differs only in a raised `training.max_steps`."""
         stored = self.config
         if may_grow and config.training.max_steps > stored.training.max_steps:
@@ -186,36 +181,18 @@ class Run:
         if differing := configs.differences(configs.to_dict(stored), configs.to_dict(config)):
             problem = f"holds a run of another config: {', '.join(map(str, differing))}"
             if any(each.key == "training.max_steps" for each in differing):
-                problem += "; training.max_steps may grow, unless the learning rate depends on it"
-            raise ConfigError(f"{self.folder}: {problem}; use another --run_dir")
+                problem += "; memattn-train may raise training.max_steps, unless the learning rate depends on it"
+            raise ConfigError(f"{self.folder}: {problem}; use another folder")
 
-    def _check_contents(self, config: "Config", contents: dict[str, str], metadata: dict[str, Any]) -> None:
-        """Raises ConfigError if the training data has changed. Raises OSError, DataError."""
-        for name, content in contents.items():
-            path = self._path(name)
-            # Former versions wrote less metadata.
-            fits = self.metadata.items() <= metadata.items() if name == METADATA else reading.text(path) == content
-            if not fits:
-                problem = f"does not fit the data in {config.data.path}, which has changed since this run began"
-                raise ConfigError(f"{path}: {problem}; use another --run_dir")
-
-    def raise_max_steps(self, config: "Config") -> None:
+    def raise_max_steps(self, config: Config) -> None:
         """Writes the config of a run whose `training.max_steps` was raised. Raises ConfigError, OSError."""
         if self.config.training.max_steps < config.training.max_steps:
-            write(self._path(CONFIG), configs.dump(config))
+            files.write(self._path(CONFIG), configs.dump(config))
             self.config = config
 
     def locked(self) -> AbstractContextManager[None]:
         """Locks the folder against other trainings, as `processes.locked` does. Raises RunError, OSError."""
         return processes.locked(self._path(LOCK), self.folder, "is training in it; wait, or use another --run_dir")
-
-
-def check_exist(folders: Iterable[str]) -> None:
-    """Raises ConfigError if a folder holds no run."""
-    for folder in folders:
-        if not Run(folder).exists:
-            problem = f"not a run folder: it holds no {CONFIG}" if os.path.isdir(folder) else "no such folder"
-            raise ConfigError(f"{folder}: {problem}; memattn-train makes run folders")
 
 
 def run_of(checkpoint: str) -> str:

@@ -1,22 +1,53 @@
-"""Trained models that decode together, and what decoding needs beside them."""
+"""Models of configs and of runs: with initial weights, with trained ones, and several that decode together."""
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from memattn.config import Config
 from memattn.data import lexicon
 from memattn.data.lexicon import Lexicon
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
-from memattn.errors import ConfigError, RunError
+from memattn.errors import ConfigError, RunError, reason
 from memattn.models.ensemble import Ensemble
 from memattn.models.interface import DecodingModel, Model
+from memattn.models.neural_gpu.model import KINDS as ACTIVE_MEMORY
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import checkpoints
-from memattn.runs.build import build_model
 from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.run import CHECKPOINTS, Run
+
+LENGTH_REGRESSION = "memory_line"  # key of the metadata: what `TrainingBatches.length_regression` returns
+KINDS = {"seq2seq": Seq2Seq, **ACTIVE_MEMORY}  # models, by the names in model.kind
+
+
+def build_model(
+    config: Config, vocabulary_size: int, metadata: Mapping[str, Any], precision: str | None = None
+) -> Model:
+    """Returns the model of a config with initial weights.
+
+    Args:
+      vocabulary_size: see `Seq2Seq`.
+      metadata: properties of the training data: `max_source_length` (see `Seq2Seq`), `source_features` where sources
+        are vectors, and for active memory `memory_line`, if it is known.
+      precision: type that the model computes in; by default that of training.
+
+    Raises ConfigError.
+    """
+    arguments = {"vocabulary_size": vocabulary_size, "max_source_length": metadata["max_source_length"]}
+    if "source_features" in metadata:
+        arguments["source_features"] = metadata["source_features"]
+    if config.model.has_memory_length and metadata.get(LENGTH_REGRESSION):
+        arguments["memory_intercept"], arguments["memory_slope"] = metadata[LENGTH_REGRESSION]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # Keras 3 warns, then raises
+            return KINDS[config.model.kind](config.model, **arguments, dtype=precision or config.training.precision)
+    except ValueError as error:
+        raise ConfigError(f"model: {reason(error)}") from error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +119,6 @@ def load_model(run: Run, average: int | None = None, precision: str | None = Non
     """Returns the trained model of a run, and the paths of the checkpoints that its weights are from.
 
     Args:
-      run: the run folder.
       average: number of the last checkpoints whose weights are averaged; None takes the best weights.
       precision: type that the model computes in; by default that of `decoding` or else of `training`.
 
@@ -111,19 +141,15 @@ def load_model(run: Run, average: int | None = None, precision: str | None = Non
 def _check_member(run: Run, model: Model, first: Run, first_model: Model) -> None:
     """Raises ConfigError if a run and the first cannot be members of one ensemble."""
     kind, first_kind = run.config.model.kind, first.config.model.kind
+    reductions = {each.encoder.reduction if isinstance(each, Seq2Seq) else 1 for each in (model, first_model)}
     if not first.reads_as(run.vocabulary, run.tokenizer):
         problem = f"its vocabulary or BPE differs from that of {first.folder}"
     elif run.source_metadata != first.source_metadata:
         problem = f"it reads other sources than {first.folder}"
     elif kind != first_kind:
         problem = f"its model.kind is {kind}, that of {first.folder} {first_kind}"
-    elif _reduction(model) != _reduction(first_model):
+    elif len(reductions) > 1:
         problem = f"its model.encoder_reduce is not that of {first.folder}"
     else:
         return
     raise ConfigError(f"{run.folder}: {problem}; an ensemble needs the same")
-
-
-def _reduction(model: Model) -> int:
-    """Returns the number of source positions that a state stands for."""
-    return model.encoder.reduction if isinstance(model, Seq2Seq) else 1

@@ -11,7 +11,8 @@ from memattn import files
 from memattn.data.corpus import VOCABULARY
 from memattn.errors import ConfigError
 from memattn.onnx_runtime import METADATA
-from memattn.runs import checkpoints, provenance
+from memattn.runs import checkpoints
+from memattn.runs.result import conditions
 from memattn.runs.trained import Trained
 
 
@@ -60,7 +61,7 @@ def _write_extra(trained: Trained, max_source_length: int, folder: str) -> None:
     metadata = {
         "max_source_length": max_source_length,
         "checkpoints": trained.checkpoints,
-        **provenance.conditions(),
+        **conditions(),
         "config": configs.to_dict(trained.config),
     }
     files.write(os.path.join(folder, METADATA), json.dumps(metadata, indent=2) + "\n")

@@ -4,8 +4,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from memattn.data.text_files import decode_lines
 from memattn.errors import DataError
+from memattn.files import decode_lines
 
 STDIN = "standard input"
 

@@ -16,12 +16,10 @@ from memattn import config as configs
 from memattn import console, files, processes
 from memattn.config import Config
 from memattn.data import corpus, tasks
-from memattn.errors import ConfigError
 from memattn.evaluation import formatting
 from memattn.runs.run import Run
 from memattn.sweeps import tables
-from memattn.sweeps.expand import expand
-from memattn.sweeps.results import finished, is_final, result_of
+from memattn.sweeps.runs import expand, finished, is_final, result_of
 
 LOG = "log.txt"
 
@@ -41,20 +39,9 @@ def run_sweep(
 ) -> list[str]:
     """Trains and evaluates the runs of a sweep that have no result yet, and writes the table of all.
 
-    Trains `jobs` runs at a time, but evaluates one at a time, so that nothing disturbs the decode times. If `only`
-    leaves out a run, writes no table.
-
-    Args:
-      config: config with the sweep.
-      sweep_dir: folder of the runs and of the files that `tables.write` makes.
-      jobs: trainings at a time.
-      split: split that the runs are evaluated on.
-      average: number of last checkpoints whose weights are averaged; None for the best checkpoint.
-      repeats: timed decodings of each run.
-      plots: sentences of each run whose alignments are drawn.
-      strategy: devices of each training, as in memattn.train.
-      title: heading of the table.
-      only: names of the runs to train and evaluate; None for all.
+    Trains `jobs` runs at a time, but evaluates one at a time, so that nothing disturbs the decode times. The arguments
+    are flags of memattn-sweep, except `only`: names of the runs to train and evaluate, None for all. If it leaves out a
+    run, writes no table.
 
     Returns:
       The names of the runs that failed. Their rows of the table say why.
@@ -67,15 +54,20 @@ def run_sweep(
     all_configs = expand(config)
     run_configs = {name: run for name, run in all_configs.items() if only is None or name in only}
     runs = {name: Run(os.path.join(sweep_dir, name)) for name in run_configs}
-    _check_split(run_configs.values(), split)
+    for data in (config.data for config in run_configs.values()):
+        if data.generated or os.path.isdir(data.path):  # without a folder, training says what is missing
+            corpus.check_split(data.path, split, tasks.SPLITS if data.generated else None)
     with contextlib.ExitStack() as stack:
-        if only is None:
-            stack.enter_context(_locked(sweep_dir, "sweep", sweep_dir))
-        for name, run in runs.items():
-            stack.enter_context(_locked(sweep_dir, name, run.folder))
+        folders = {"sweep": sweep_dir} if only is None else {}
+        for name, folder in (folders | {name: run.folder for name, run in runs.items()}).items():
+            lock, doing = os.path.join(sweep_dir, f"{name}.lock"), "is working on it; wait, or use another --sweep_dir"
+            stack.enter_context(processes.locked(lock, folder, doing))
         missing = {}
         for name, run in runs.items():
-            _write_config(run, run_configs[name])
+            if run.exists:
+                run.check_config(run_configs[name], may_grow=False)
+            files.make_folder(run.folder)
+            files.write(f"{run.folder}.yaml", configs.dump(run_configs[name]))
             result = result_of(run, run_configs[name], split, average)
             if result is None or not is_final(run, result):
                 missing[name] = run
@@ -104,30 +96,6 @@ def run_sweep(
         return list(reasons)
 
 
-def _check_split(run_configs: Collection[Config], split: str) -> None:
-    """Raises ConfigError if a corpus lacks the split."""
-    for data in (config.data for config in run_configs):
-        if data.generated:
-            corpus.check_split(data.path, split, tasks.SPLITS)
-        elif os.path.isdir(data.path):  # without a folder, training says what is missing
-            corpus.check_split(data.path, split)
-
-
-def _locked(sweep_dir: str, name: str, folder: str) -> contextlib.AbstractContextManager:
-    """Locks a run of a sweep, or the sweep itself, against other processes."""
-    lock = os.path.join(sweep_dir, f"{name}.lock")
-    return processes.locked(lock, folder, "is working on it; wait, or use another --sweep_dir")
-
-
-def _write_config(run: Run, config: Config) -> None:
-    """Makes the folder of a run, and its config beside it. Raises ConfigError if the folder holds another run."""
-    if run.exists and (differing := configs.differences(configs.to_dict(run.config), configs.to_dict(config))):
-        problem = f"holds a run of another config: {', '.join(map(str, differing))}"
-        raise ConfigError(f"{run.folder}: {problem}; use another --sweep_dir")
-    files.make_folder(run.folder)
-    files.write(f"{run.folder}.yaml", configs.dump(config))
-
-
 def _failures(
     activity: str, work: Callable[[str], int], runs: Mapping[str, Run], jobs: int, children: "Processes"
 ) -> dict[str, str]:
@@ -150,24 +118,19 @@ def _failures(
 
     def change(name: str, state: str) -> None:
         states[name] = state
-        if console.on_terminal():
+        if sys.stdout.isatty():
             console.redraw()
         else:
             console.say("  ".join(parts()))
 
     def do(name: str) -> None:
         change(name, "running")
-        log, problem = os.path.join(runs[name].folder, LOG), ""
-        try:
-            if status := work(name):
-                problem = f"{activity} ended with status {status}"
-        except OSError as error:  # such as that of the log
-            problem = f"{activity} failed: {error.filename}: {error.strerror}"
-        if problem:
+        if status := work(name):
+            log, problem = os.path.join(runs[name].folder, LOG), f"{activity} ended with status {status}"
             cause = last_error(log)
             console.say(f"{name}: {problem}; see {log}{cause}", sys.stderr)
             problems[name] = f"{problem}{cause}"
-        change(name, "failed" if problem else "done")
+        change(name, "failed" if status else "done")
 
     with console.showing(parts), concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         try:

@@ -5,16 +5,14 @@ import json
 import math
 import os
 import statistics
-from collections.abc import Mapping
 from typing import Any
 
 from memattn import console, files
 from memattn.config import Config, to_dict
 from memattn.evaluation import formatting, plots, styles
 from memattn.evaluation.metrics import REPORTED, Metric
-from memattn.runs.provenance import conditions
-from memattn.sweeps.expand import expand, labelled_values, run_name
-from memattn.sweeps.results import SweepRun
+from memattn.runs.result import conditions
+from memattn.sweeps.runs import SweepRun, expand, labelled_values, run_name
 
 
 def write(config: Config, runs: list[SweepRun], failed: dict[str, str], sweep_dir: str, title: str) -> None:
@@ -125,16 +123,12 @@ def names_in_words(groups: list[list[SweepRun]]) -> list[str]:
     If several groups have the same attention, their names have the other changes, too.
     """
     names = [styles.words(styles.attention(runs[0].config)) for runs in groups]
-    texts = [_settings_in_words(runs[0].changes) for runs in groups]
+    said = ("name", "num_slots", "seed")  # by the name of the attention, or by nothing
+    settings = [[pair for pair in labelled_values(runs[0].changes) if pair[0] not in said] for runs in groups]
+    texts = [", ".join(f"{key.replace('_', ' ')} {value}" for key, value in pairs) for pairs in settings]
     return [
         f"{name}: {text}" if names.count(name) > 1 and text else name for name, text in zip(names, texts, strict=True)
     ]
-
-
-def _settings_in_words(changes: Mapping[str, Any]) -> str:
-    """Returns changes as text, without those that the name of the attention says, and without the seed."""
-    said = ("name", "num_slots", "seed")
-    return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in labelled_values(changes) if key not in said)
 
 
 def curve(name: str, runs: list[SweepRun], metric: str = "bleu") -> plots.Line:

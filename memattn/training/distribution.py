@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from memattn import console, reading
+from memattn import console
 from memattn.errors import ConfigError, LostWorkerError, RunError, reason
 
 Strategy: TypeAlias = tf.distribute.Strategy
@@ -49,8 +49,6 @@ def several_machines() -> Strategy:
             resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         else:
             resolver = tf.distribute.cluster_resolver.SlurmClusterResolver()
-        if not resolver.cluster_spec().jobs:
-            raise ValueError("there is no cluster")
         resolver.cluster_spec().task_address(resolver.task_type, resolver.task_id)  # raises ValueError if there is none
         if resolver.task_id == 0:
             print("waiting for the other workers", flush=True)
@@ -66,7 +64,7 @@ def several_machines() -> Strategy:
 def _auto() -> Strategy:
     """Returns the strategy of TF_CONFIG's workers if it names several, else that of all GPUs. Raises ConfigError."""
     try:
-        cluster = reading.json_value(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
+        cluster = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
         several = sum(len(cluster.get(job, [])) for job in ("chief", "worker")) > 1
     except (ValueError, AttributeError, TypeError) as error:
         raise ConfigError(f"TF_CONFIG: not the JSON that TensorFlow expects: {error}") from error
@@ -85,10 +83,6 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
 }
 
 
-def _has_several_workers(strategy: Strategy) -> bool:
-    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-
-
 class Workers:
     """The workers of a training: processes, one on each machine, which all execute the same program.
 
@@ -103,7 +97,7 @@ class Workers:
 
     def __init__(self, strategy: Strategy):
         self.strategy = strategy
-        self.several = _has_several_workers(strategy)
+        self.several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
         self.is_chief = True
         if self.several:
             resolver = strategy.cluster_resolver
@@ -126,7 +120,7 @@ class Workers:
         except Exception:
             self.any(True)
             raise
-        if self.any(False) == [True]:
+        if self.any(False):
             raise RunError("another worker failed; see its output")
 
     def on_chief(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -154,14 +148,12 @@ class Workers:
     def check_equal(self, value: Any, problem: str) -> None:
         """Raises RunError with this problem unless a value of JSON is the same on all workers."""
         digest = hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8")).hexdigest()
-        if self.any(digest != self.on_chief(lambda: digest)) == [True]:
+        if self.any(digest != self.on_chief(lambda: digest)):
             raise RunError(problem)
 
-    def any(self, *flags: bool) -> list[bool]:
-        """Returns, for each flag, whether it is true on any worker."""
-        if not self.several:
-            return list(flags)
-        return (self._sum(lambda _: [float(flag) for flag in flags]) > 0).tolist()
+    def any(self, flag: bool) -> bool:
+        """Returns whether a flag is true on any worker."""
+        return bool(self._sum(lambda _: [float(flag)])[0]) if self.several else flag
 
     def _sum(self, addend: Callable[[int], Sequence[float]]) -> np.ndarray:
         """Returns the sum of `addend(replica)` over the replicas of all workers, which are numbered from 0."""
@@ -177,7 +169,7 @@ def losing_workers(strategy: Strategy, run_dir: str) -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        if not (_is_lost_worker(error) and _has_several_workers(strategy)):
+        if not (_is_lost_worker(error) and isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)):
             raise
         raise LostWorkerError(
             f"{run_dir}: a worker was lost; restart all workers to resume ({reason(error)})"

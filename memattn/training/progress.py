@@ -3,15 +3,13 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from memattn.data.vocabulary import PAD
 from memattn.evaluation.metrics import METRICS
-from memattn.training.config import TrainingConfig
-from memattn.training.optimizers import learning_rate
+from memattn.training.config import TrainingConfig, learning_rate
 
 
 class Progress(tf.train.experimental.PythonState):
@@ -128,15 +126,9 @@ class Progress(tf.train.experimental.PythonState):
         )
 
     def serialize(self) -> str:
-        return json.dumps(self._attributes())
+        """Returns all attributes but those that TensorFlow adds, as JSON."""
+        return json.dumps({name: value for name, value in vars(self).items() if not name.startswith("_")})
 
     def deserialize(self, string_value: str | bytes) -> None:
         """Sets the attributes from the text of `serialize`. Absent ones keep their values."""
-        attributes = self._attributes()
-        for name, value in json.loads(string_value).items():
-            if name in attributes:
-                setattr(self, name, value)
-
-    def _attributes(self) -> dict[str, Any]:
-        """Returns all attributes but those that TensorFlow adds."""
-        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        self.__dict__.update(json.loads(string_value))

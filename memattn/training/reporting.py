@@ -6,9 +6,10 @@ import itertools
 import math
 import os
 import shlex
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -19,27 +20,13 @@ from memattn.errors import RunError
 from memattn.evaluation.formatting import clock
 from memattn.evaluation.metrics import METRICS
 from memattn.runs.run import Run
+from memattn.training.config import learning_rate
 from memattn.training.opening import ADVICE, OpenRun
-from memattn.training.optimizers import learning_rate
 from memattn.training.step import UpdateResult
 
 MOST_PENDING = 100  # steps that may run before training waits for their results
 _MANY_PAIRS = 1_000_000  # training pairs, from which on the paper's learning rate gets no note
-_PICTURE_SECONDS = 30.0  # least time between two pictures; drawing one takes up to a second
-
-
-class PendingStep(NamedTuple):
-    """A training step whose result is not read yet.
-
-    Attributes:
-      number: number of the step, from 1.
-      result: the result that `TrainingStep` returned.
-      position: epoch, window and batch of the first batch that the update was computed from.
-    """
-
-    number: int
-    result: tf.Tensor
-    position: tuple[int, int, int]
+_PICTURE_SECONDS = 30.0  # least time between two pictures; drawing one takes a second or two
 
 
 class Log:
@@ -49,14 +36,15 @@ class Log:
     read when a report, a validation or a checkpoint needs them, or when many are pending.
 
     Attributes:
-      pending: steps whose results are not read yet.
+      say: prints a line, once for all workers.
+      pending: number, unread result, and position of the first batch of the last steps.
       results: results that no report has counted yet.
       logged_at: time of the last report; validations since then are not counted.
     """
 
     def __init__(self, run: OpenRun):
-        self._run, self._events = run, Events()
-        self.pending: list[PendingStep] = []
+        self._run, self.say = run, run.workers.say
+        self.pending: list[tuple[int, tf.Tensor, tuple[int, int, int]]] = []
         self.results: list[UpdateResult] = []
         self.logged_at = self._drawn_at = time.monotonic()
         self._scalars: dict[str, float] = {}  # those of the last report
@@ -66,7 +54,7 @@ class Log:
     def opened(self) -> Iterator[None]:
         """Records events into the run folder in this context, and shows a line on progress if there is a terminal."""
         run = self._run
-        with run.workers.entered_on_chief(self._events.written_to(run.folder)), contextlib.ExitStack() as stack:
+        with run.workers.entered_on_chief(_recording_into(run.folder)), contextlib.ExitStack() as stack:
             if run.restored:
                 self.say(f"resuming from {run.restored}")
             if run.step.jit_compile:
@@ -74,10 +62,6 @@ class Log:
             if run.workers.is_chief:
                 stack.enter_context(console.showing(self.progress_parts))
             yield
-
-    def say(self, line: str) -> None:
-        """Prints a line, once for all workers."""
-        self._run.workers.say(line)
 
     def introduce(self) -> None:
         """Prints what is trained, and which weights it starts with."""
@@ -93,17 +77,17 @@ class Log:
         if config.training.init_from and not run.progress.step:
             self.say(f"starting with the best weights of {config.training.init_from}")
 
-    def add(self, step: PendingStep) -> None:
+    def add(self, number: int, result: tf.Tensor, position: tuple[int, int, int]) -> None:
         """Notes a step that has been started. Raises as `collect`."""
-        self.pending.append(step)
+        self.pending.append((number, result, position))
         if len(self.pending) == MOST_PENDING:
             self.collect()
 
     def collect(self) -> None:
         """Waits for the pending steps. Raises RunError if too many updates in a row were not finite, and so skipped."""
         progress = self._run.progress
-        for step in self.pending:
-            result = UpdateResult.read(step.result)
+        for number, tensor, position in self.pending:
+            result = UpdateResult.read(tensor)
             self.results.append(result)
             if result.is_finite:
                 progress.bad_steps = 0
@@ -111,33 +95,26 @@ class Log:
             else:
                 progress.bad_steps += 1
             if progress.bad_steps > self._run.config.training.max_bad_steps:
-                raise self._skipped_too_often(step)
+                raise self._skipped_too_often(number, position)
         self.pending.clear()
 
-    def _skipped_too_often(self, step: PendingStep) -> RunError:
+    def _skipped_too_often(self, step: int, position: tuple[int, int, int]) -> RunError:
         """Returns the error for the last of too many updates skipped in a row; writes its batches to a file."""
         run = self._run
-        batches = itertools.islice(run.batches.stream(*step.position), run.config.training.accumulate)
+        batches = itertools.islice(run.batches.stream(*position), run.config.training.accumulate)
         arrays: dict[str, Any] = {}
         for number, ((source, target), _) in enumerate(batches):
             arrays |= {f"source_{number}": source, f"target_{number}": target}
-        content, path = io.BytesIO(), os.path.join(run.folder, f"bad_step-{step.number}.npz")
+        content, path = io.BytesIO(), os.path.join(run.folder, f"bad_step-{step}.npz")
         np.savez(content, **arrays)
         if run.workers.is_chief:
             files.write(path, content.getvalue())
-        return self._not_finite(
-            f"the loss or its gradient is not finite at step {step.number}, whose batch is in {path}"
-        )
+        return self._not_finite(f"the loss or its gradient is not finite at step {step}, whose batch is in {path}")
 
     def settle(self) -> None:
-        """Waits for the pending steps, and checks what a validation or a checkpoint needs.
-
-        Raises as `collect`. If events could not be written, or weights are not finite, raises an error on all workers.
-        """
+        """Waits for the pending steps. Raises as `collect`, and on all workers if weights are not finite."""
         self.collect()
         with self._run.workers.barrier():
-            if self._events.failure:
-                raise self._events.failure
             if not all(np.isfinite(variable.numpy()).all() for variable in self._run.model.trainable_variables):
                 raise self._not_finite(f"the weights are not finite at step {self._run.progress.step}")
 
@@ -157,9 +134,9 @@ class Log:
         if finite:
             rate = learning_rate(training, progress.step - 1, progress.decays)
             self._scalars = step_scalars(finite, len(self.results), now - self.logged_at, rate)
-            if not console.on_terminal():
+            if not sys.stdout.isatty():
                 self.say(steps_line(progress.step, training.max_steps, self._scalars))
-            self._events.record("train", self._scalars, progress.step)
+            self._run.workers.on_chief(record, "train", self._scalars, progress.step)
         self.results.clear()
         self.logged_at = now
 
@@ -167,7 +144,7 @@ class Log:
         """Prints and records a validation, which took `seconds`."""
         training, progress = self._run.config.training, self._run.progress
         self.say(validation_line(progress.step, scores, seconds, is_best=is_best))
-        self._events.record("validation", scores, progress.step)
+        self._run.workers.on_chief(record, "validation", scores, progress.step)
         self._run.workers.on_chief(self._show_example)
         if progress.decays > self._decays:
             rate = learning_rate(training, progress.step, progress.decays)
@@ -180,9 +157,11 @@ class Log:
         lines = [f"{name:<13}{text}".rstrip() for name, text in validation.example._asdict().items()]
         for line in lines:
             self.say(f"  {line}")
-        self._events.record_text("validation/example", lines, step)
+        code = "\n".join(f"    {line}" for line in lines)  # Markdown: shown as they are
+        tf.summary.text("validation/example", tf.constant(code), np.int64(step))
         if time.monotonic() - self._drawn_at >= _PICTURE_SECONDS and (png := validation.draw_example()):
-            self._events.record_picture("validation/alignment", png, step)
+            picture = tf.io.decode_png(png, channels=3)[None]
+            tf.summary.image("validation/alignment", picture, np.int64(step))
             self._drawn_at = time.monotonic()
 
     def write_end(self) -> None:
@@ -209,10 +188,6 @@ class Log:
             metric = METRICS[training.metric]
             parts.append(f"best {metric.title} {metric.with_unit(progress.best[0])}")
         return parts
-
-    def leave_out(self, seconds: float) -> None:
-        """Excludes time without training steps from the speed in the next report."""
-        self.logged_at += seconds
 
 
 def step_scalars(finite: Sequence[UpdateResult], steps: int, seconds: float, learning_rate: float) -> dict[str, float]:
@@ -256,42 +231,15 @@ def note_on_settings(config: Config, pairs: int) -> str | None:
     )
 
 
-class Events:
-    """Writer of TensorBoard's events: numbers, texts and pictures, each with its training step.
+@contextlib.contextmanager
+def _recording_into(folder: str) -> Iterator[None]:
+    """Writes what is recorded in this context into TensorBoard's events of a run folder. Outside of it, it is lost."""
+    writer = tf.summary.create_file_writer(Run(folder).events)
+    with contextlib.closing(writer), writer.as_default():
+        yield
 
-    Attributes:
-      failure: error of a write; None if none failed.
-    """
 
-    failure: OSError | tf.errors.OpError | None = None
-
-    @contextlib.contextmanager
-    def written_to(self, folder: str) -> Iterator[None]:
-        """Writes what is recorded in this context into a run folder. Outside of it, records are lost."""
-        writer = tf.summary.create_file_writer(Run(folder).events)
-        with contextlib.closing(writer), writer.as_default():
-            yield
-
-    def record(self, group: str, scalars: Mapping[str, float], step: int) -> None:
-        """Records numbers of a step, each as GROUP/NAME."""
-        with self._noting_failure():
-            for name, value in scalars.items():  # NumPy numbers: TensorFlow would cache every Python number
-                tf.summary.scalar(f"{group}/{name}", np.float32(value), np.int64(step))
-
-    def record_text(self, name: str, lines: list[str], step: int) -> None:
-        """Records lines of text of a step, which TensorBoard shows as they are."""
-        with self._noting_failure():
-            code = "\n".join(f"    {line}" for line in lines)  # in Markdown
-            tf.summary.text(name, tf.constant(code), np.int64(step))
-
-    def record_picture(self, name: str, png: bytes, step: int) -> None:
-        """Records a picture of a step."""
-        with self._noting_failure():
-            tf.summary.image(name, tf.io.decode_png(png, channels=3)[None], np.int64(step))
-
-    @contextlib.contextmanager
-    def _noting_failure(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, tf.errors.OpError) as error:
-            self.failure = error
+def record(group: str, scalars: Mapping[str, float], step: int) -> None:
+    """Records numbers of a step for TensorBoard, each as GROUP/NAME."""
+    for name, value in scalars.items():  # NumPy numbers: TensorFlow would cache every Python number
+        tf.summary.scalar(f"{group}/{name}", np.float32(value), np.int64(step))

@@ -13,9 +13,7 @@ from memattn.data.vocabulary import PAD
 from memattn.models.dropout import split_seed
 from memattn.models.interface import Model
 from memattn.models.seq2seq import Seq2Seq
-from memattn.training.config import TrainingConfig
-from memattn.training.loss import LOSSES, context_distance
-from memattn.training.optimizers import optimizer
+from memattn.training.config import LOSSES, TrainingConfig, optimizer
 
 # The scale of the loss in float16: its first value, upper bound, and the steps without an overflow until it is doubled.
 _FIRST_SCALE, _LARGEST_SCALE, _RAISE_AFTER = 2.0**15, 2.0**24, 2_000
@@ -47,25 +45,12 @@ class UpdateResult(NamedTuple):
         return bool(np.isfinite(self).all())
 
 
-class Teaching(NamedTuple):
-    """A teacher's part in the loss of a batch.
-
-    Attributes:
-      contexts: the teacher's contexts over the sums of their weights, at each target token, [B, T, D].
-      weight: scalar, weight of the distance between these contexts and the student's.
-    """
-
-    contexts: tf.Tensor
-    weight: tf.Tensor
-
-
 class TrainingStep:
     """One update of the weights, from one global batch or several in turn.
 
-    The loss (`loss.py`) is summed over all replicas and batches, and divided by the number of their target tokens. The
-    gradients are summed likewise, then clipped together. An update whose loss or gradient is not finite is skipped.
-    With a teacher, the loss also has the distance between the contexts of student and teacher, times a weight that
-    falls to 0.
+    The loss is summed over all replicas and batches, and divided by the number of their target tokens. The gradients
+    are summed likewise, then clipped together. An update whose loss or gradient is not finite is skipped. With a
+    teacher, the loss also has the distance between the contexts of student and teacher, times a weight that falls to 0.
 
     In float16, the loss is scaled: an overflow halves the scale, but not below 1; 2,000 steps without an overflow
     double the scale. XLA compiles the decoder, on one replica the update, and on a CPU the loops of the encoder's
@@ -152,7 +137,7 @@ class TrainingStep:
         encoder_seed, decoder_seed = split_seed(seed, 2)
         teaching = None
         if teacher_weight is not None:
-            teaching = Teaching(self._traced_teacher_contexts(self._teacher.encode(source), target), teacher_weight)
+            teaching = self._traced_teacher_contexts(self._teacher.encode(source), target), teacher_weight
         with tf.GradientTape() as tape:
             encoded = self.model.encode(source, encoder_seed, self.jit_compile)
         encoded_gradients, decoder_parts, sums = self._traced_decoder_gradients(
@@ -187,7 +172,8 @@ class TrainingStep:
             logits = tf.cast(logits, tf.float32)
             objective, cross_entropy = self._loss(logits, target, mask, label_smoothing=self._config.label_smoothing)
             if teaching is not None:
-                objective += teaching.weight * context_distance(contexts, teaching.contexts, mask)
+                teacher_contexts, weight = teaching
+                objective += weight * context_distance(contexts, teacher_contexts, mask)
             objective /= tokens
             if self._is_scaled:
                 objective *= self.state[0]
@@ -241,6 +227,16 @@ class TrainingStep:
         raised_scale, lowered_scale = tf.minimum(2 * scale, _LARGEST_SCALE), tf.maximum(scale / 2, 1.0)
         scale.assign(tf.where(finite, tf.where(raised, raised_scale, scale), lowered_scale))
         steps.assign(tf.where(finite & ~raised, steps + 1, 0))
+
+
+def context_distance(contexts: tf.Tensor, teacher_contexts: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Returns the mean squared difference between contexts [B, T, D] of student and teacher, summed over tokens.
+
+    `mask` [B, T] is False at padding.
+    """
+    differences = tf.math.squared_difference(tf.cast(contexts, tf.float32), teacher_contexts)
+    distances = tf.reduce_mean(differences, -1)  # [B, T]
+    return tf.reduce_sum(tf.where(mask, distances, 0.0))
 
 
 def differentiable(encoded: Any) -> list[tf.Tensor]:

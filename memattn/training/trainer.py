@@ -1,23 +1,28 @@
 """The training loop of a run folder, which can be stopped and resumed anywhere.
 
-`opening.open_run` makes all that the loop needs. On several machines, every worker executes the loop; what only the
+`opening.OpenRun` makes all that the loop needs. On several machines, every worker executes the loop; what only the
 chief does, and how all take the same decisions, is in `distribution.Workers`.
 """
 
+import contextlib
 import itertools
+import signal
+import threading
 import time
+from collections.abc import Iterator
+from types import FrameType
 
 import tensorflow as tf
 
 from memattn import console
 from memattn.config import Config
+from memattn.training.config import learning_rate
 from memattn.training.distribution import Workers, losing_workers
-from memattn.training.opening import open_run
-from memattn.training.optimizers import learning_rate
-from memattn.training.reporting import Log, PendingStep
-from memattn.training.stopping import Stopping
+from memattn.training.opening import OpenRun
+from memattn.training.reporting import Log
 
 _PROGRESS_SECONDS = 0.25  # least time between two drawings of the progress line
+_STEPS_BETWEEN_AGREEMENTS = 10  # of several workers, as an agreement takes time
 
 
 def train(config: Config, run_dir: str, strategy: tf.distribute.Strategy) -> int:
@@ -39,7 +44,7 @@ class Trainer:
     """
 
     def __init__(self, config: Config, run_dir: str, strategy: tf.distribute.Strategy):
-        self.run = open_run(config, run_dir, Workers(strategy))
+        self.run = OpenRun(config, run_dir, Workers(strategy))
         self.log = Log(self.run)
         self.stopping = Stopping(self.run.workers, config.training.checkpoint_minutes)
         self._started = time.monotonic() - self.run.progress.seconds  # as if the run had never been stopped
@@ -49,9 +54,6 @@ class Trainer:
         run, progress, log = self.run, self.run.progress, self.log
         log.introduce()
         if progress.finished:
-            if progress.best is None:
-                log.say(f"the best checkpoint is lost: the weights of step {progress.step:,} replace it")
-                run.save_best()
             log.say(f"already finished: {progress.finished} ({run.restored})")
             run.check_end()
             return 0
@@ -76,7 +78,7 @@ class Trainer:
             batches, positions = zip(*itertools.islice(stream, training.accumulate), strict=True)
             rate = learning_rate(training, progress.step, progress.decays)
             result = run.step(batches, progress.step, rate)  # does not wait for the devices
-            self.log.add(PendingStep(progress.step + 1, result, progress.position))
+            self.log.add(progress.step + 1, result, progress.position)
             progress.add_step(batches, positions[-1])
             console.redraw(after=_PROGRESS_SECONDS)
             self.stopping.agree(progress.step)
@@ -96,7 +98,7 @@ class Trainer:
         self.log.settle()
         begin = time.monotonic()
         console.redraw()
-        scores = run.scores(self.stopping.is_requested)
+        scores = run.workers.on_chief(run.validation.scores, self.stopping.is_requested)
         if scores is None:
             self.stopping.stop()
             return
@@ -104,11 +106,71 @@ class Trainer:
         is_best = progress.add_validation(run.config.training, scores, run.model.vocabulary_size)
         self.log.write_validation(scores, time.monotonic() - begin, is_best=is_best)
         run.write_validation(is_best=is_best)
-        self.log.leave_out(time.monotonic() - begin)
+        self.log.logged_at += time.monotonic() - begin  # as if the steps had followed each other
 
     def save(self) -> None:
         """Writes a checkpoint."""
         self.log.settle()
         self.run.progress.seconds = time.monotonic() - self._started
-        self.run.save()
+        self.run.workers.on_chief(self.run.recent.save, self.run.progress.step)
         self.stopping.saved()
+
+
+class Stopping:
+    """Decides whether training stops, and whether a checkpoint is due, in the same training step on all workers.
+
+    Attributes:
+      received: the signal that this process got; None before one came.
+      agreed: the signal that all workers stop for; None while training continues.
+      checkpoint_due: whether the last checkpoint is older than `training.checkpoint_minutes`.
+    """
+
+    received: signal.Signals | None = None
+    agreed: signal.Signals | None = None
+    checkpoint_due = False
+
+    def __init__(self, workers: Workers, checkpoint_minutes: float):
+        self._workers, self._checkpoint_seconds = workers, 60 * checkpoint_minutes
+        self._saved_at = time.monotonic()
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """Treats SIGINT and SIGTERM as requests to stop; only in the main thread, as no other gets signals."""
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        signals = (signal.SIGINT, signal.SIGTERM) if in_main_thread else ()
+        former = {number: signal.signal(number, self.on_signal) for number in signals}
+        try:
+            yield
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
+
+    def on_signal(self, number: int, _: FrameType | None) -> None:
+        """Makes training stop after this step; a SIGINT after another signal raises KeyboardInterrupt at once."""
+        if self.received and number == signal.SIGINT:  # schedulers repeat SIGTERM
+            raise KeyboardInterrupt
+        self.received = signal.Signals(number)
+
+    def is_requested(self) -> bool:
+        """Returns whether this process got a signal."""
+        return self.received is not None
+
+    def agree(self, step: int) -> None:
+        """Sets `agreed` if a worker got a signal, and `checkpoint_due` by the chief's clock.
+
+        Several workers agree only after every tenth step.
+        """
+        if self._workers.several and step % _STEPS_BETWEEN_AGREEMENTS:
+            return
+        is_late = time.monotonic() - self._saved_at > self._checkpoint_seconds
+        self.checkpoint_due = self._workers.any(self._workers.is_chief and is_late)
+        if self._workers.any(self.is_requested()):
+            self.stop()
+
+    def stop(self) -> None:
+        """Makes training end after this step; all workers must call it in the same step."""
+        self.agreed = self.received or signal.SIGTERM  # the signal of another worker is not known here
+
+    def saved(self) -> None:
+        """Notes that a checkpoint was written."""
+        self._saved_at, self.checkpoint_due = time.monotonic(), False

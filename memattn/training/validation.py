@@ -9,11 +9,11 @@ import numpy as np
 from memattn.config import Config, DecodingConfig
 from memattn.data.tokenizer import Tokenizer, bleu_problem
 from memattn.data.trees import are_trees
-from memattn.data.vocabulary import PAD, Vocabulary
+from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError
 from memattn.evaluation import evaluate, metrics
 from memattn.evaluation.evaluate import TestSet
-from memattn.models.interface import Model
+from memattn.models.interface import Model, aligns
 from memattn.search.scorer import Scorer
 from memattn.search.searcher import Searcher, StoppedError, decode
 
@@ -49,7 +49,8 @@ class Validation:
             raise ConfigError(f"training.metric: {problem}; see memattn-prepare parsing")
         self.problem = bleu_problem(tokenizer, self._valid.references) if config.training.metric == "bleu" else None
         self._searcher, self._scorer = Searcher(model, _decoding(config, self._valid)), Scorer(model)
-        self._vocabulary, self._tokenizer, self._num_buckets = vocabulary, tokenizer, config.data.num_buckets
+        self._model, self._vocabulary, self._tokenizer = model, vocabulary, tokenizer
+        self._num_buckets = config.data.num_buckets
         by_length = np.argsort(self._valid.source.lengths(), kind="stable")
         self._example_index = int(by_length[len(by_length) // 2])
         source = self._valid.source.text(self._example_index, vocabulary, tokenizer)
@@ -75,20 +76,14 @@ class Validation:
 
     def draw_example(self) -> bytes | None:
         """Returns a picture of the alignment of the example's translation, as PNG; None if there is no alignment."""
-        if not (self._example_tokens and self._searcher.has_alignments):
+        if not (self._example_tokens and aligns(self._model)):
             return None
         from memattn.evaluation import plots  # loads much of Matplotlib
 
-        index, target = self._example_index, self._vocabulary.encode(self._example_tokens)
-        labels = self._valid.source.labels(index, self._vocabulary)
-        source = self._valid.source.padded(np.array([index]), 1, len(labels))
-        common_width = 2 * len(self._valid.target[index])  # most pictures share it, so it is traced once
-        padded = np.full([1, max(len(target), common_width)], PAD, np.int32)
-        padded[0, : len(target)] = target
-        weights = self._searcher.align(source, padded)[0, : len(target)].astype(np.float32)
-        tokens = [self._vocabulary.tokens[i] for i in target]
-        figure = plots.alignment_figure(labels, tokens, weights, slots=np.zeros([0, *weights.shape]))
-        return plots.rendered(figure, "png")
+        alignment = plots.align(
+            self._model, self._vocabulary, self._valid.source, self._example_index, self._example_tokens
+        )
+        return plots.rendered(plots.alignment_figure(*alignment), "png")
 
 
 def _decoding(config: Config, valid: TestSet) -> DecodingConfig:

@@ -25,7 +25,7 @@ _VOCABULARY_SIZE = 16_004
 
 def main() -> int:
     from memattn.data.batches import TrainingBatches
-    from memattn.runs import provenance
+    from memattn.runs.result import conditions
 
     options = flags.FLAGS
     if options.output:
@@ -65,7 +65,7 @@ def main() -> int:
         "batch_size": options.batch_size,
         "private_memory_MiB": {"before": before["RssAnon"], "after": after["RssAnon"]},
         "mapped_pages_in_memory_MiB": {"before": before["RssFile"], "after": after["RssFile"]},
-        **provenance.conditions(),
+        **conditions(),
     }
     print(json.dumps(result, indent=2))
     if options.output:

@@ -26,8 +26,8 @@ LINKS = ((8, "NVLink 4", 450), (8, "PCIe 4.0 x16", 32), (64, "InfiniBand NDR, on
 def main() -> int:
     from studies.estimates import vocabulary_size
 
-    from memattn.runs.build import build_model
-    from memattn.sweeps.expand import expand
+    from memattn.runs.trained import build_model
+    from memattn.sweeps.runs import expand
 
     options, rows = flags.FLAGS, []
     files.make_folder(os.path.dirname(options.output))

@@ -17,10 +17,10 @@ from studies.plots import draw_lines, label_ends, picture
 
 from benchmarks.race import OURS, Measured
 from benchmarks.systems import NONE, SYSTEMS, TRANSFORMERS
-from memattn import files, reading
+from memattn import files
 from memattn.evaluation import formatting
 from memattn.evaluation.plots import Line
-from memattn.runs import provenance
+from memattn.runs.result import conditions
 
 _NAMES = ("measurement", "device")  # first columns of a table of several measurements
 _NUMBER = r"-?[\d.]+(?:e[+-]\d+)?"
@@ -78,7 +78,7 @@ def write(
     if TRANSFORMERS.keys() & set(options.systems):
         layers += " (the Transformer: three of encoder and of decoder)"
     units, vocabulary = units or options.units, vocabulary or options.vocabulary
-    size = f"{layers} of {units} units, vocabulary {vocabulary:,}, {provenance.conditions()['device']}"
+    size = f"{layers} of {units} units, vocabulary {vocabulary:,}, {conditions()['device']}"
     caption = f"{title}: {size}, {options.threads} threads"
     if (at_once := max(row.get("batches at once", 1) for row in rows)) > 1:
         caption += f"; memattn decodes {'two' if at_once == 2 else at_once} batches at once"
@@ -104,16 +104,16 @@ def store(options: flags.FlagValues, rows: list[dict], **settings: Any) -> None:
     The name is `options.measurement`, or else that of the table, which then has these rows alone. The conditions are
     the settings, command, versions, machine and load.
     """
-    conditions = {**settings, **provenance.conditions(), "load_average": os.getloadavg()[0]}
+    measured_under = {**settings, **conditions(), "load_average": os.getloadavg()[0]}
     path = f"{options.output}.csv"
     if options.measurement:
-        others = reading.csv_file(path) if os.path.exists(path) else []
-        names = {"measurement": options.measurement, "device": conditions["device"]}
+        others = files.read_csv(path) if os.path.exists(path) else []
+        names = {"measurement": options.measurement, "device": measured_under["device"]}
         rows = [row for row in others if row["measurement"] != options.measurement] + [names | row for row in rows]
     files.write_csv(path, rows)
     path = os.path.join(os.path.dirname(options.output), "conditions.json")
-    stored = reading.json_file(path) if os.path.exists(path) else {}
-    files.write(path, json.dumps({**stored, _name(options): conditions}, indent=2) + "\n")
+    stored = files.read_json(path) if os.path.exists(path) else {}
+    files.write(path, json.dumps({**stored, _name(options): measured_under}, indent=2) + "\n")
 
 
 def _name(options: flags.FlagValues) -> str:
@@ -122,7 +122,7 @@ def _name(options: flags.FlagValues) -> str:
 
 def measured_rows(path: str, measurement: str) -> list[dict[str, str]]:
     """Returns the rows of a measurement in a table of several, without the columns that name it."""
-    rows = [row for row in reading.csv_file(path) if row["measurement"] == measurement]
+    rows = [row for row in files.read_csv(path) if row["measurement"] == measurement]
     columns = [column for column in rows[0] if column not in _NAMES and any(row[column] for row in rows)]
     return [{column: row[column] for column in columns} for row in rows]
 

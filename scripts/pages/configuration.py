@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from memattn.attention import MECHANISMS, keys
 from memattn.config.commented import arguments, comments, summary
-from memattn.config.schema import sections_of
+from memattn.config.loading import sections_of
 from memattn.config.sections import Config
 from memattn.errors import ConfigError
 from memattn.options import OneOf, Range, hints, members, plain

@@ -8,10 +8,10 @@ from typing import Any, Literal
 import numpy as np
 import tensorflow as tf
 
-from memattn import files, reading, xla
+from memattn import files, xla
 from memattn.attention import FeedForwardAttention, MemoryAttention
 from memattn.errors import ConfigError, RunError
-from memattn.runs import provenance
+from memattn.runs.result import conditions
 from studies import standalone
 from studies.mechanisms.memory_variant import MemoryVariantAttention
 
@@ -216,7 +216,7 @@ def make(
             raise ConfigError(f"--{flag}: {repr(unknown[0]) if unknown else 'empty'}; give some of {', '.join(known)}")
     files.make_folder(os.path.dirname(output))
     path = f"{output}.json"
-    cells = reading.json_file(path)["cells"] if os.path.exists(path) else []
+    cells = files.read_json(path)["cells"] if os.path.exists(path) else []
 
     def is_finished(cell: dict) -> bool:
         is_at_a_limit = cell["epochs"] >= epochs or cell["seconds"] >= 60 * minutes
@@ -229,7 +229,7 @@ def make(
         if not any(map(is_finished, same)):
             print(f"{task}, length {length}, {model}", flush=True)
             results = train(task, length, model, learning_rate=rate, minutes=minutes, epochs=epochs, seed=seed)
-            cells = [cell for cell in cells if cell not in same] + [{**settings, **results, **provenance.conditions()}]
+            cells = [cell for cell in cells if cell not in same] + [{**settings, **results, **conditions()}]
         _write(output, cells)
 
 

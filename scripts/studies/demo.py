@@ -16,14 +16,14 @@ from benchmarks.tables import pivot, system_lines
 from benchmarks.tokens import MEASURE
 
 from memattn import config as configs
-from memattn import files, reading
+from memattn import files
 from memattn.errors import RunError
 from memattn.evaluation import formatting, styles
-from memattn.runs import provenance
+from memattn.runs.result import conditions
 from memattn.runs.run import ALIGNMENTS, Run
 from memattn.sweeps import tables
-from memattn.sweeps.results import SweepRun, finished
 from memattn.sweeps.runner import run_sweep
+from memattn.sweeps.runs import SweepRun, finished
 from studies.plots import draw_lines, label_ends, picture
 from studies.runs import LEARNED, steps_to
 
@@ -59,7 +59,7 @@ def _train(folder: str) -> dict[str, SweepRun]:
     failed = run_sweep(config, folder, title="All results of the runs", strategy="none", **options)
     if failed:
         raise RunError(f"failed: {', '.join(failed)}; their logs are in {folder}")
-    files.write(os.path.join(folder, "conditions.json"), json.dumps(provenance.conditions(), indent=2) + "\n")
+    files.write(os.path.join(folder, "conditions.json"), json.dumps(conditions(), indent=2) + "\n")
     return {styles.words(styles.attention(run.config)): run for run in finished(config, folder, "valid")}
 
 
@@ -72,7 +72,7 @@ def _time(names: list[str], folder: str) -> list[dict[str, str]]:
         command += ["--systems", f"memattn: {name}"]
     if status := subprocess.call(command, stdout=subprocess.DEVNULL):
         raise RunError(f"scripts/benchmark.py tokens ended with status {status}")
-    return reading.csv_file(f"{table}.csv")
+    return files.read_csv(f"{table}.csv")
 
 
 def _quality(runs: dict[str, SweepRun]) -> list[dict[str, str]]:

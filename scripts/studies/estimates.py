@@ -19,7 +19,7 @@ from memattn.data.tasks import TASKS
 from memattn.data.vocabulary import SPECIAL_TOKENS
 from memattn.errors import RunError
 from memattn.evaluation import formatting
-from memattn.runs.build import build_model
+from memattn.runs.trained import build_model
 from memattn.training.distribution import STRATEGIES
 from memattn.training.step import TrainingStep
 from studies.runner import runs_of

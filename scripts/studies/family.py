@@ -8,7 +8,7 @@ from typing import cast
 from memattn import files
 from memattn.config import Seq2SeqConfig
 from memattn.evaluation import formatting
-from memattn.sweeps.results import SweepRun
+from memattn.sweeps.runs import SweepRun
 from studies.lengths import bleu_by_length
 from studies.output import Output
 from studies.runs import is_memory, median_steps, model_name, task_name

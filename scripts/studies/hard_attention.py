@@ -11,7 +11,7 @@ from memattn import files
 from memattn.attention.ops import GENERATOR
 from memattn.data.vocabulary import BOS, EOS, PAD, SPECIAL_TOKENS
 from memattn.models.embeddings import shift_right
-from memattn.runs import provenance
+from memattn.runs.result import conditions
 from studies import standalone
 
 FIRST_SYMBOL = len(SPECIAL_TOKENS)  # the id of the first symbol
@@ -178,4 +178,4 @@ def make(output: str, *, seeds: list[int], tests: list[int], max_length: int) ->
                 row[f"after {steps:,} steps"] = f"{100 * fraction:.1f}%"
                 print(f"{kind}, seed {seed}: {100 * fraction:.1f}% copied after {steps:,} steps", flush=True)
             rows.append(row)
-            standalone.write_table(output, rows, {"rows": rows, **provenance.conditions()})
+            standalone.write_table(output, rows, {"rows": rows, **conditions()})

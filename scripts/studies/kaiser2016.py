@@ -11,7 +11,7 @@ from memattn.evaluation import styles
 from memattn.evaluation.evaluate import read_split
 from memattn.models.neural_gpu.model import NeuralGPU
 from memattn.runs.trained import Trained, load
-from memattn.sweeps.results import SweepRun
+from memattn.sweeps.runs import SweepRun
 from studies import names, plots
 from studies.lengths import bleu_by_length, task_of_length
 from studies.output import Output

@@ -17,7 +17,7 @@ from memattn.evaluation.metrics import Comparison
 from memattn.reports.charts import length_ranges
 from memattn.runs.run import Run
 from memattn.runs.trained import Trained
-from memattn.sweeps.results import SweepRun
+from memattn.sweeps.runs import SweepRun
 
 
 def bleu_by_length(runs: list[SweepRun]) -> dict[tuple[str, int], float]:

@@ -8,14 +8,14 @@ from benchmarks.trained import Decoder, decoder, in_turns
 
 from memattn import files
 from memattn.data.sentences import Sentences
-from memattn.data.text_files import read_lines
 from memattn.evaluation import formatting, styles
 from memattn.evaluation.evaluate import read_split
 from memattn.evaluation.metrics import Comparison
 from memattn.evaluation.plots import Line
+from memattn.files import read_lines
 from memattn.runs.run import Run
 from memattn.runs.trained import load
-from memattn.sweeps.results import SweepRun
+from memattn.sweeps.runs import SweepRun
 from studies import plots
 from studies.lengths import bleu_by_length
 from studies.output import Output

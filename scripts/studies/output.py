@@ -15,7 +15,7 @@ from memattn.evaluation import formatting, styles
 from memattn.evaluation import plots as evaluation_plots
 from memattn.evaluation.plots import Alignment
 from memattn.sweeps import tables
-from memattn.sweeps.results import SweepRun
+from memattn.sweeps.runs import SweepRun
 from studies import names, plots
 
 BENCHMARK = Path(__file__).resolve().parents[1] / "benchmark.py"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from benchmarks.tables import draw, ends, measured_rows, system_lines
 
-from memattn import reading
+from memattn import files
 from memattn.attention.memory import position_encodings
 from memattn.evaluation import styles
 from memattn.evaluation.plots import Line, Point
@@ -198,7 +198,7 @@ def times(path: str, folder: str, table: str, title: str, x: str, y: str, *, of:
 
     The title names the machine, as the conditions do.
     """
-    conditions = reading.json_file(str(RESULTS / folder / "conditions.json"))[of or table]
+    conditions = files.read_json(str(RESULTS / folder / "conditions.json"))[of or table]
     device = re.sub(r"\(R\)| Processor", "", conditions["device"])
     lines = system_lines(_rows(f"{folder}/{table}.csv", of), y)
     draw(path, lines, title=f"{title}, {device}", x=x, y=y, scale=scale)
@@ -242,7 +242,7 @@ def active_translation(path: str) -> None:
 
 def _rows(table: str, measurement: str = "") -> list[dict[str, str]]:
     path = str(RESULTS / table)
-    return measured_rows(path, measurement) if measurement else reading.csv_file(path)
+    return measured_rows(path, measurement) if measurement else files.read_csv(path)
 
 
 def _points(

@@ -9,10 +9,9 @@ from memattn import config as configs
 from memattn import files
 from memattn.config import Config
 from memattn.errors import ConfigError, RunError
-from memattn.runs import provenance
+from memattn.runs.result import conditions
 from memattn.sweeps import runner as sweep
-from memattn.sweeps.expand import expand
-from memattn.sweeps.results import SweepRun, finished
+from memattn.sweeps.runs import SweepRun, expand, finished
 from studies import family, kaiser2016, long_texts, speech
 from studies.britz2017 import figures, future_work, open_questions, printed, tables, windowed
 from studies.output import Output, table_of_runs
@@ -314,7 +313,7 @@ def _conditions(output: Output, runs: Mapping[str, list[SweepRun]]) -> dict[str,
         kind: {f"{os.path.basename(os.path.dirname(run.folder))}/{run.name}": _run_conditions(run) for run in same}
         for kind, same in runs.items()
     }
-    return {"scale": output.scale, **provenance.conditions(), "missing": output.missing, "runs": runs_by_kind}
+    return {"scale": output.scale, **conditions(), "missing": output.missing, "runs": runs_by_kind}
 
 
 def _run_conditions(run: SweepRun) -> dict[str, Any]:

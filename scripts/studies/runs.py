@@ -8,7 +8,7 @@ from typing import Any
 from memattn.config import CopyConfig, TaskConfig
 from memattn.errors import RunError
 from memattn.evaluation import formatting, styles
-from memattn.sweeps.results import SweepRun
+from memattn.sweeps.runs import SweepRun
 from studies import names
 
 LEARNED = 95  # validation BLEU from which a copy task counts as learned

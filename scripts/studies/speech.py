@@ -7,7 +7,7 @@ from typing import cast
 from benchmarks import tables as benchmark_tables
 from benchmarks.tokens import MEASURE
 
-from memattn import files, reading
+from memattn import files
 from memattn.config import Config, TrainingConfig
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import plots as evaluation_plots
@@ -17,7 +17,7 @@ from memattn.models.interface import AligningModel
 from memattn.runs.result import Result
 from memattn.runs.trained import load
 from memattn.sweeps import tables
-from memattn.sweeps.results import SweepRun
+from memattn.sweeps.runs import SweepRun
 from studies import plots
 from studies.output import Output, at_least_one
 from studies.runs import count, groups, scores, summary
@@ -68,7 +68,7 @@ def decoder_time(output: Output) -> None:
     output.benchmark("tokens", list(_TIMED), ["--lengths", lengths, "--repeats", "3", *sizes])
     rows = [
         {"frames": str(_REDUCTION * int(row.pop("L"))), **{column: row[column] for column in _TIME_COLUMNS}}
-        for row in reading.csv_file(output.path("table.csv"))
+        for row in files.read_csv(output.path("table.csv"))
     ]
     output.table(rows, f"Time to decode a character of a hypothesis, {_STATES}")
     output.pictures("times", lambda path: draw_times(path, rows, output.label))

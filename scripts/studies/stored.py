@@ -15,11 +15,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from memattn import config as configs
-from memattn import files, reading
+from memattn import files
 from memattn.runs.result import Result
 from memattn.runs.run import RESULT, Run
-from memattn.sweeps.expand import changes, expand
-from memattn.sweeps.results import SweepRun
+from memattn.sweeps.runs import SweepRun, changes, expand
 from studies.output import Output
 from studies.runner import TARGETS, configs_of
 
@@ -57,7 +56,7 @@ def _runs(path: str, results_name: str) -> list[SweepRun]:
 
 def read(results_name: str) -> dict[str, dict[str, Any]]:
     """Returns the stored runs of a folder of results/, by name."""
-    return reading.json_file(str(RESULTS / results_name / "runs.json"))
+    return files.read_json(str(RESULTS / results_name / "runs.json"))
 
 
 def validations(run: dict[str, Any]) -> list[dict[str, str]]:
@@ -75,13 +74,13 @@ def _result(run: dict[str, Any]) -> Result:
 
 def add(path: str, run_dir: str, split: str = "valid") -> None:
     """Adds a run folder, with its result on a split, to the stored runs in the file `path`."""
-    runs = reading.json_file(path) if os.path.exists(path) else {}
+    runs = files.read_json(path) if os.path.exists(path) else {}
     run = Run(run_dir)
-    result = reading.json_file(os.path.join(run.results_folder(split), RESULT))
+    result = files.read_json(os.path.join(run.results_folder(split), RESULT))
     runs[os.path.basename(os.path.normpath(run_dir))] = {
         "config": result.pop("config"),
         "result": result,
-        "validations": reading.text(run.validations_path).splitlines(),
+        "validations": files.read_text(run.validations_path).splitlines(),
     }
     files.write(path, json.dumps(dict(sorted(runs.items())), indent=2, ensure_ascii=False) + "\n")
 

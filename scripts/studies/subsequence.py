@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from memattn import files
 from memattn.attention import FeedForwardAttention
-from memattn.runs import provenance
+from memattn.runs.result import conditions
 from studies import standalone
 from studies.mechanisms.memory_variant import MemoryVariantAttention
 
@@ -204,4 +204,4 @@ def make(output: str, *, seeds: list[int], steps: int, sequences: int) -> None:
             result = evaluate(encoders, rows=sequences, seed=seed)
             rows.append({"pooling": name, "seed": seed, **result, "training steps": steps if encoders else 0})
             print(f"{name}, seed {seed}: {result}, {time.monotonic() - start:.0f} s", flush=True)
-            standalone.write_table(output, rows, {"rows": rows, **provenance.conditions()})
+            standalone.write_table(output, rows, {"rows": rows, **conditions()})

@@ -379,7 +379,7 @@ def test(task: Task, model: Transformer) -> dict[str, float]:
             hypotheses[index] = words.decode(vocabulary.decode(ids))
     comparison = metrics.Comparison(
         hypotheses,
-        [words.decode(line.split()) for line in tokens],
+        [words.decode(line) for line in tokens],
         detokenize=words.detokenize,
         detokenized_references=references,
     )

@@ -11,7 +11,7 @@ from memattn import attention
 from memattn import config as configs
 from memattn.attention import OptionError
 from memattn.errors import ConfigError
-from memattn.sweeps.expand import expand
+from memattn.sweeps.runs import expand
 
 
 @pytest.fixture

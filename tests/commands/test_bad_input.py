@@ -17,7 +17,7 @@ from memattn.runs import checkpoints
 from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.run import BEST, CHECKPOINTS, CONFIG, METADATA, VOCABULARY, Run
 from memattn.runs.trained import load_model
-from memattn.sweeps.expand import expand
+from memattn.sweeps.runs import expand
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
 

@@ -10,7 +10,7 @@ import pytest
 from memattn import config as configs
 from memattn.attention import MECHANISMS, AttentionMechanism, WindowedMemoryAttention
 from memattn.errors import ConfigError
-from memattn.sweeps.expand import expand
+from memattn.sweeps.runs import expand
 
 
 class Memory(AttentionMechanism):

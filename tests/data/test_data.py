@@ -14,9 +14,9 @@ from memattn.data import batches, lexicon
 from memattn.data.batches import TrainingBatches, bucket_widths, decoding_batches, streaming_batches
 from memattn.data.corpus import read_references, read_vocabulary
 from memattn.data.sentences import Corpus, Sentences
-from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, Vocabulary
 from memattn.errors import DataError
+from memattn.files import read_lines
 
 A, B, C = range(4, 7)
 
@@ -125,7 +125,7 @@ def test_only_blanks_divide_tokens(tmp_path, blank):
     vocabulary = Vocabulary(["a", word])
     assert Sentences.from_lines([f"a  {word}\ta "], vocabulary)[0].tolist() == [A, B, A, EOS]
     (tmp_path / "test.target").write_text(f" a  {word}\n", encoding="utf-8", newline="\n")
-    assert read_references(str(tmp_path), "test") == ([f"a {word}"], [f"a {word}"])
+    assert read_references(str(tmp_path), "test") == ([["a", word]], [f"a {word}"])
     (tmp_path / "lexicon.tsv").write_text(f"a\t{word}\t0.5\n", encoding="utf-8", newline="\n")
     assert lexicon.read(str(tmp_path / "lexicon.tsv"), vocabulary, 1)(np.array([[A]])).ids[:6].tolist() == [*range(6)]
 

@@ -21,9 +21,9 @@ from memattn.data.batches import TrainingBatches
 from memattn.data.bpe import Subwords
 from memattn.data.preparation import chunks, parallel
 from memattn.data.preparation.parallel import Settings
-from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import TextSettings
 from memattn.errors import ConfigError, DataError, RunError
+from memattn.files import read_lines
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from memattn.attention import MECHANISMS, AttentionMechanism
 from memattn.data.preparation import commands as advice
 from memattn.data.preparation import parallel
 from memattn.errors import ConfigError
-from memattn.sweeps.expand import expand
+from memattn.sweeps.runs import expand
 
 
 def anchors(text):

@@ -13,9 +13,9 @@ from studies import stored
 from studies.britz2017 import printed
 
 import memattn
-from memattn import config, reading
+from memattn import config, files
 from memattn.evaluation.formatting import markdown
-from memattn.sweeps.expand import expand
+from memattn.sweeps.runs import expand
 
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -158,7 +158,7 @@ def test_tables_in_pages_equal_the_committed_results(name):
     tables_in_page = re.findall(mark, page(name), flags=re.DOTALL)
     assert len(tables_in_page) == page(name).count("<!-- end of table -->")
     for chosen, measure, index, column, path, measurement, table in tables_in_page:
-        rows = measured_rows(path, measurement) if measurement else reading.csv_file(path)
+        rows = measured_rows(path, measurement) if measurement else files.read_csv(path)
         if measure:
             rows = pivot(rows, index, column or "system", measure)
         elif chosen:

@@ -9,10 +9,9 @@ from helpers.runs import made_up_result
 from memattn import config as configs
 from memattn.eval import report
 from memattn.evaluation.model_card import model_card
-from memattn.runs import provenance
-from memattn.runs.result import Result
+from memattn.runs.result import Result, conditions
 from memattn.sweeps import tables
-from memattn.sweeps.results import SweepRun
+from memattn.sweeps.runs import SweepRun
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def test_a_result_survives_json(result):
     assert Result.from_json(stored) == result
     assert (stored["bleu"], stored["bleu_signature"], stored["exact_match"]) == (50.25, "tok:none", 25.0)
     assert "exact_match_signature" not in stored
-    assert provenance.conditions().keys() <= stored.keys()
+    assert conditions().keys() <= stored.keys()
 
 
 def test_stored_results_of_every_version_can_be_read():

@@ -4,7 +4,7 @@ import io
 import os
 import tarfile
 
-from memattn.data.text_files import read_lines
+from memattn.files import read_lines
 
 
 def contents(folder):

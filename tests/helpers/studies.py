@@ -9,8 +9,7 @@ from studies.output import Output
 from helpers.repository import ROOT
 from helpers.runs import made_up_result
 from memattn import config as configs
-from memattn.sweeps.expand import expand
-from memattn.sweeps.results import SweepRun
+from memattn.sweeps.runs import SweepRun, expand
 
 TINY = """
 data:

@@ -12,11 +12,10 @@ from helpers.runs import NO_STRATEGY, evaluate, replicas
 from memattn import config as configs
 from memattn.config import Seq2SeqConfig
 from memattn.evaluation import styles
-from memattn.runs.build import build_model
-from memattn.runs.trained import load
+from memattn.runs.trained import build_model, load
 from memattn.search.searcher import Searcher
 from memattn.serving.translator import from_trained
-from memattn.sweeps.expand import expand
+from memattn.sweeps.runs import expand
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
 

@@ -18,7 +18,7 @@ from memattn import config as configs
 from memattn.errors import DataError, RunError
 from memattn.reports import charts, examples, page, runs
 from memattn.reports.examples import Attention, Example, Translated
-from memattn.reports.runs import Evaluated, ReportedRun
+from memattn.reports.runs import ReportedRun
 from memattn.runs.trained import load
 from memattn.training.trainer import train
 
@@ -59,7 +59,7 @@ class Page(html.parser.HTMLParser):
         return "".join(self.pieces)
 
 
-def made_up_run(config, folder="runs/a", *, sources=("a b", "c"), curves=None, evaluated=None):
+def made_up_run(config, folder="runs/a", *, sources=("a b", "c"), curves=None, evaluated=()):
     """A run that was not evaluated, unless `evaluated` has its hypotheses and references."""
     lines = [source.split() for source in sources]
     return ReportedRun(
@@ -69,7 +69,9 @@ def made_up_run(config, folder="runs/a", *, sources=("a b", "c"), curves=None, e
         sources=lines,
         text=[" ".join(line).replace("@@ ", "") for line in (*lines, *lines)],
         by_characters=False,
-        evaluated=evaluated and Evaluated(made_up_result(config), *evaluated),
+        result=made_up_result(config) if evaluated else None,
+        hypotheses=evaluated[0] if evaluated else [],
+        references=evaluated[1] if evaluated else [],
     )
 
 
@@ -127,7 +129,7 @@ def test_scores_stand_with_their_signatures_and_differences_of_the_configs_below
     result = made_up_result(
         first.config, scores={"bleu": 50.25, "sacrebleu": 61.5}, signatures={"sacrebleu": "nrefs:1|v"}
     )
-    first = ReportedRun(**{**vars(first), "evaluated": first.evaluated._replace(result=result)})
+    first = ReportedRun(**{**vars(first), "result": result})
     document = Page(page.page([first, second], [], "valid"))
     text, cells = document.text, [piece.strip() for piece in document.pieces if piece.strip()]
     for expected in ("50.25", "61.50", "memory, K = 3", "1.5 s (1.25-2)", "99"):

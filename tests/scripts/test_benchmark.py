@@ -13,7 +13,7 @@ from benchmarks import lower_bounds, parts, race, small_devices, systems, tables
 from benchmarks.peers import worker
 from helpers.repository import ROOT
 
-from memattn import reading
+from memattn import files
 
 pytestmark = pytest.mark.slow
 
@@ -127,10 +127,10 @@ def test_a_table_of_several_measurements_replaces_the_rows_of_one(tmp_path, monk
         ("second", "GPU", [{"L": 5, "seconds": 2.0, "fold s": 3}]),
         ("first", "CPU", [{"L": 5, "seconds": 4.0}, {"L": 9, "seconds": 5.0}]),
     ):
-        monkeypatch.setattr(tables.provenance, "conditions", lambda device=device: {"device": device})
+        monkeypatch.setattr(tables, "conditions", lambda device=device: {"device": device})
         tables.store(options, rows, repeats=len(rows))
     path = str(tmp_path / "decode.csv")
-    assert [row["device"] for row in reading.csv_file(path)] == ["GPU", "CPU", "CPU"]
+    assert [row["device"] for row in files.read_csv(path)] == ["GPU", "CPU", "CPU"]
     assert tables.measured_rows(path, "second") == [{"L": "5", "seconds": "2.0", "fold s": "3"}]
     assert tables.measured_rows(path, "first") == [{"L": "5", "seconds": "4.0"}, {"L": "9", "seconds": "5.0"}]
     assert [conditions_of(tmp_path / name)["repeats"] for name in ("first", "second")] == [2, 1]
@@ -268,7 +268,7 @@ def test_exports_are_timed_beside_the_model_and_hold_no_tensorflow(command, tmp_
     status, stdout, stderr = command(ROOT, "scripts.benchmark", "small_devices", *sizes, *timing, *places)
     assert status == 0, stderr[-2000:]
     assert "not quality" in stdout
-    rows = reading.csv_file(str(tmp_path / "times.csv"))
+    rows = files.read_csv(str(tmp_path / "times.csv"))
     assert [(row["batch"], row["system"]) for row in rows] == [(batch, name) for batch in "13" for name in names]
     for row in rows:
         shortest, longest = tables.ends(row["min-max"])

@@ -46,7 +46,7 @@ def test_the_demo_times_models_that_the_benchmark_knows():
 
     from memattn import config as configs
     from memattn.evaluation import styles
-    from memattn.sweeps.expand import expand
+    from memattn.sweeps.runs import expand
 
     for run in expand(configs.load(str(demo.CONFIG), [])).values():
         assert f"memattn: {styles.words(run.model.attention)}" in systems.SYSTEMS

@@ -20,7 +20,7 @@ from memattn.config import Config, CopyConfig, DataConfig, NeuralGPUConfig, Seq2
 from memattn.errors import ConfigError, RunError
 from memattn.evaluation.styles import STYLES
 from memattn.runs.run import Run
-from memattn.sweeps.results import SweepRun
+from memattn.sweeps.runs import SweepRun
 
 pytestmark = pytest.mark.slow
 

@@ -18,8 +18,7 @@ from memattn.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation.evaluate import read_split
 from memattn.models.ensemble import Ensemble
-from memattn.runs.build import build_model
-from memattn.runs.trained import load
+from memattn.runs.trained import build_model, load
 from memattn.search.searcher import Searcher, decode, warm_up
 from memattn.search.translation import Hypotheses
 from memattn.training.trainer import train

@@ -22,8 +22,7 @@ from memattn.evaluation import formatting
 from memattn.runs.run import Run
 from memattn.sweeps import runner as sweep
 from memattn.sweeps import tables
-from memattn.sweeps.expand import changes, expand
-from memattn.sweeps.results import SweepRun
+from memattn.sweeps.runs import SweepRun, changes, expand
 from memattn.training.progress import Progress
 
 pytestmark = pytest.mark.slow

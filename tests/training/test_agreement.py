@@ -1,7 +1,6 @@
 """Two real workers take the same decisions even where their clocks, signals, disks or data differ."""
 
 import contextlib
-import dataclasses
 import glob
 import os
 import signal
@@ -18,9 +17,8 @@ from memattn import files, xla
 from memattn.data import tasks
 from memattn.data.batches import TrainingBatches
 from memattn.errors import DataError
-from memattn.evaluation.metrics import METRICS, Score
 from memattn.runs import checkpoints as checkpointing
-from memattn.training import stopping, trainer
+from memattn.training import trainer
 from memattn.training.step import TrainingStep
 
 pytestmark = pytest.mark.slow
@@ -66,7 +64,7 @@ def train(strategy, config, run_dir, *overrides):
 def with_a_fast_clock(rank, strategy, config, run_dir, fast):
     """Trains; on the worker `fast`, a minute passes in less than a training step."""
     clock = types.SimpleNamespace(monotonic=lambda: time.monotonic() * (1e6 if rank == fast else 1))
-    with mock.patch.object(stopping, "time", clock):
+    with mock.patch.object(trainer, "time", clock):
         return train(strategy, config, run_dir)
 
 
@@ -244,24 +242,3 @@ def with_different_kernels(rank, strategy, config, run_dir):
 
 def test_workers_with_different_kernels_train_together(both):
     assert both(with_different_kernels) == [0, 0]
-
-
-def with_lost_best(rank, strategy, config, run_dir, lost, steps):
-    """Trains; the worker `lost` does not see the best checkpoint, and all validations score 0."""
-    listed = checkpointing.listed
-
-    def unseen(folder):
-        return [] if rank == lost and os.path.basename(folder) == "best" else listed(folder)
-
-    metrics_of_0 = {name: dataclasses.replace(metric, score=lambda _: Score(0.0)) for name, metric in METRICS.items()}
-    with mock.patch.object(checkpointing, "listed", unseen), mock.patch.dict(METRICS, metrics_of_0):
-        return train(strategy, config, run_dir, f"training.max_steps={steps}", "training.patience=100")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("lost", [0, 1])
-def test_a_best_checkpoint_missing_on_one_worker_restarts_neither(both, tmp_path, lost):
-    assert both(with_lost_best, {}, None, 12) == [0, 0]
-    assert both(with_lost_best, {}, lost, 24) == [0, 0]
-    (best,) = glob.glob(str(tmp_path / "run" / "best" / "*.index"))
-    assert os.path.basename(best) == ("step-15.index" if lost == 0 else "step-3.index")

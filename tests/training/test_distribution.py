@@ -22,7 +22,7 @@ from helpers.runs import latest, replicas, weights
 from memattn import config as run_configs
 from memattn import train as command
 from memattn.errors import ConfigError, LostWorkerError
-from memattn.runs.build import build_model
+from memattn.runs.trained import build_model
 from memattn.training import distribution
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train

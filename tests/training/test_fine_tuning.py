@@ -117,7 +117,7 @@ def test_a_finished_run_with_a_linear_schedule_cannot_train_longer(tiny_config, 
     config = tiny_config({"training.schedule": "linear", "training.max_steps": 2})
     assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
     longer = dataclasses.replace(config, training=dataclasses.replace(config.training, max_steps=4))
-    with pytest.raises(ConfigError, match="training.max_steps may grow, unless"):
+    with pytest.raises(ConfigError, match="memattn-train may raise training.max_steps, unless"):
         train(longer, str(tmp_path / "run"), NO_STRATEGY)
     with open(os.path.join(tmp_path, "run", CONFIG), encoding="utf-8") as file:
         assert yaml.safe_load(file)["training"]["max_steps"] == 2

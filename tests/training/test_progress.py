@@ -3,7 +3,7 @@
 import pytest
 
 from memattn.config import TrainingConfig
-from memattn.training import optimizers
+from memattn.training import config as training_config
 from memattn.training.progress import Progress
 
 
@@ -82,7 +82,7 @@ def test_the_learning_rate_falls_where_the_metric_stalls():
     training = TrainingConfig(metric="perplexity", schedule="plateau", decay_patience=2)
     progress, _ = after(training, *({"perplexity": value} for value in (5, 6, 6, 4, 5, 5, 5, 5)))
     assert progress.decays == 3
-    for schedule in set(optimizers.SCHEDULES) - {"plateau"}:
+    for schedule in set(training_config.SCHEDULES) - {"plateau"}:
         assert after(TrainingConfig(schedule=schedule), {}, {}, {})[0].decays == 0
 
 
@@ -91,14 +91,14 @@ def test_the_learning_rate_stops_falling_at_its_minimum(rate, lowest, decays):
     training = TrainingConfig(schedule="plateau", learning_rate=rate, min_learning_rate=lowest)
     progress, _ = after(training, *[{}] * 40)
     assert progress.decays == decays
-    assert optimizers.learning_rate(training, 0, decays) == pytest.approx(min(rate, lowest))
+    assert training_config.learning_rate(training, 0, decays) == pytest.approx(min(rate, lowest))
 
 
-@pytest.mark.parametrize("schedule", optimizers.SCHEDULES)
+@pytest.mark.parametrize("schedule", training_config.SCHEDULES)
 def test_every_schedule_keeps_a_positive_learning_rate(schedule):
     training = TrainingConfig(schedule=schedule)
     progress, _ = after(training, *[{}] * 400)
-    assert optimizers.learning_rate(training, training.max_steps - 1, progress.decays) > 1e-10
+    assert training_config.learning_rate(training, training.max_steps - 1, progress.decays) > 1e-10
 
 
 def test_a_finished_run_continues_if_max_steps_was_raised():

@@ -9,8 +9,7 @@ from helpers.runs import NO_STRATEGY, replicas, weights
 
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
-from memattn.runs.build import build_model
-from memattn.runs.trained import load
+from memattn.runs.trained import build_model, load
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
 

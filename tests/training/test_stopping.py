@@ -13,8 +13,7 @@ from memattn.runs.run import CHECKPOINTS
 from memattn.search.searcher import Searcher
 from memattn.training.distribution import Workers
 from memattn.training.step import TrainingStep
-from memattn.training.stopping import Stopping
-from memattn.training.trainer import Trainer, train
+from memattn.training.trainer import Stopping, Trainer, train
 
 SHORTER = {"training.max_steps": 4, "training.validate_every": 2, "training.checkpoint_every": 3}
 OPTIONS = [
@@ -100,7 +99,7 @@ def test_a_stopped_run_keeps_its_decays(tiny_config, tmp_path, made_up_scores, c
 
 def test_the_clock_of_checkpoints_restarts_with_each(monkeypatch):
     now = 0.0
-    monkeypatch.setattr("memattn.training.stopping.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("memattn.training.trainer.time", SimpleNamespace(monotonic=lambda: now))
     stopping, due = Stopping(Workers(NO_STRATEGY), checkpoint_minutes=1.0), []
     for step in range(6):
         now += 40.0

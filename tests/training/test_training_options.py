@@ -15,11 +15,10 @@ from studies.mechanisms import MEMORY_VARIANT
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
 from memattn.errors import ConfigError, RunError
-from memattn.runs.build import build_model
 from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.run import CHECKPOINTS
-from memattn.runs.trained import load
-from memattn.training.optimizers import learning_rate
+from memattn.runs.trained import build_model, load
+from memattn.training.config import learning_rate
 from memattn.training.step import TrainingStep, UpdateResult
 from memattn.training.trainer import Trainer, train
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple
 
-from memattn import processes, reading
-from memattn.data.text_files import decode_lines
+from memattn import files, processes
 from memattn.errors import DataError
+from memattn.files import decode_lines
 
 CHUNK = 5_000  # pairs
 
@@ -42,7 +42,7 @@ def count_lines(path: str) -> int:
 
 def _blocks(path: str) -> Iterator[list[str]]:
     """Yields the lines of a file, plain or .gz, CHUNK at a time."""
-    lines = reading.lines(path)
+    lines = files.byte_lines(path)
     for first in itertools.count(1, CHUNK):
         block = b"".join(itertools.islice(lines, CHUNK))
         if not block:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import yaml
 from absl import flags
 
-from memattn import processes, reading, shipped
+from memattn import files, processes, shipped
 from memattn.data.languages import known_code
 from memattn.data.preparation import parallel, parsing
 from memattn.data.preparation.chunks import count_lines
@@ -262,4 +262,4 @@ def validation_changes(config: str, pairs: int) -> list[str]:
 
 def _small_training() -> dict[str, Any]:
     """Returns `training` of own_text/small as it is written. Does not import TensorFlow."""
-    return yaml.safe_load(reading.text(cast(str, shipped.path_of(_SMALL))))["training"]
+    return yaml.safe_load(files.read_text(cast(str, shipped.path_of(_SMALL))))["training"]

@@ -9,7 +9,7 @@ import os
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from memattn import __version__, files, processes, reading
+from memattn import __version__, files, processes
 from memattn.data.corpus import MANIFEST
 from memattn.errors import ConfigError, DataError
 from memattn.plain_values import differences
@@ -82,7 +82,7 @@ def _complete(folder: str, inputs: dict) -> dict:
     """Returns the manifest of an existing folder. Raises ConfigError unless it holds the corpus of these inputs."""
     try:
         parts = dict.fromkeys(("settings", "sources", "counts"), dict)
-        manifest = reading.json_file(os.path.join(folder, MANIFEST), parts)
+        manifest = files.read_json(os.path.join(folder, MANIFEST), parts)
     except (OSError, DataError) as error:
         raise ConfigError(f"{folder}: exists, but is not a prepared corpus ({error}); use another") from error
     stored, expected = manifest["settings"], inputs["settings"]

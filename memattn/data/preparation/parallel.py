@@ -20,7 +20,7 @@ from memattn.data.preparation.chunks import CHUNK, Chunk, Map, count_lines, orde
 from memattn.data.preparation.folder import Counts, make, write_lines
 from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
-from memattn.data.vocabulary import Vocabulary, split_words
+from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError
 
 Paths = tuple[str, str]  # source and target file
@@ -227,7 +227,7 @@ def segment(text: TextSettings, codes: str, chunk: Chunk) -> list[tuple[str, str
 def _warn_of_problems(path: str, tokenizer: SubwordTokenizer, folder: str) -> None:
     """Warns if tokenization changes blanks in the validation targets (`path`), or if BLEU says nothing about them."""
     tokens, references = read_references(folder, "valid")
-    words = [tokenizer.decode(split_words(line)) for line in tokens]
+    words = list(map(tokenizer.decode, tokens))
     for problem in (
         tokenizers.blank_problem(tokenizer.settings, references),
         tokenizers.bleu_problem(tokenizer, words),

@@ -12,16 +12,16 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from memattn import files, reading
+from memattn import files
 from memattn.data import bpe, corpus, features
 from memattn.data import tokenizer as tokenizers
 from memattn.data.preparation import audio
 from memattn.data.preparation.chunks import map_in_order
 from memattn.data.preparation.folder import Counts, make, write_lines
-from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError, abbreviated, printable
+from memattn.files import read_lines
 
 SKIPPED = "skipped.tsv"
 _LEAST_DEVIATION = 0.3  # in log-mel units, where even stationary noise has 0.45 or more
@@ -141,8 +141,8 @@ def _parse_tsv(line: str) -> tuple[str, str]:
 
 
 def _parse_json(line: str) -> tuple[str, str]:
-    content = reading.json_value(line)
-    reading.check_types(content, {"audio": str, "text": str})
+    content = files.json_value(line)
+    files.check_types(content, {"audio": str, "text": str})
     return content["audio"], content["text"]
 
 

@@ -19,9 +19,8 @@ from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import WhitespaceTokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.models.seq2seq import Seq2Seq
-from memattn.runs import provenance
-from memattn.runs.build import build_model
-from memattn.runs.trained import Trained
+from memattn.runs.result import conditions
+from memattn.runs.trained import Trained, build_model
 from memattn.search.searcher import BATCHES_AT_ONCE, Searcher, decode, warm_up
 from memattn.training.step import TrainingStep
 
@@ -53,7 +52,7 @@ config = Config(
 rows = [] if work.task == "train" else worker.sources(work)
 longest = max(work.length, *map(len, rows), 1)
 model = cast(Seq2Seq, build_model(config, work.vocabulary, {"max_source_length": longest}, work.precision))
-versions = {"memattn": provenance.conditions()["commit"], "tensorflow": tf.__version__}
+versions = {"memattn": conditions()["commit"], "tensorflow": tf.__version__}
 compiled = xla.jit_compile(work.jit_compile, model.compute_dtype)
 notes = f"{'XLA' if compiled else 'graph'}, batch {work.batch}, {work.precision}, {model.count_params():,} parameters"
 

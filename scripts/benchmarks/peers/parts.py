@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from memattn.config import TrainingConfig
 from memattn.models.seq2seq import Seq2Seq
-from memattn.training.loss import cross_entropy
+from memattn.training.config import cross_entropy
 from memattn.training.step import TrainingStep, differentiable
 
 

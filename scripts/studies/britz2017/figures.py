@@ -12,7 +12,7 @@ from memattn.models.interface import AligningModel
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
 from memattn.search.translation import translation
-from memattn.sweeps.results import SweepRun
+from memattn.sweeps.runs import SweepRun
 from studies import names, plots
 from studies.output import Output, at_least_one
 from studies.runs import (

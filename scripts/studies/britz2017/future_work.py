@@ -19,7 +19,7 @@ from memattn.evaluation import formatting, styles
 from memattn.evaluation.evaluate import TestSet, read_split
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs.trained import Trained, load
-from memattn.sweeps.results import SweepRun
+from memattn.sweeps.runs import SweepRun
 from studies import plots
 from studies.lengths import task_of_length
 from studies.mechanisms import NESTED_MEMORY

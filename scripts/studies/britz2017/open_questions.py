@@ -11,9 +11,9 @@ from memattn import config as configs
 from memattn.config import Seq2SeqConfig
 from memattn.data.vocabulary import split_words
 from memattn.models.seq2seq import Seq2Seq
-from memattn.runs.build import build_model
 from memattn.runs.run import Run
-from memattn.sweeps.results import SweepRun
+from memattn.runs.trained import build_model
+from memattn.sweeps.runs import SweepRun
 from studies.britz2017 import printed
 from studies.britz2017.tables import PRINTED_LENGTHS, place_in_table_1
 from studies.lengths import bleu_by_length as mean_bleu_by_length

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from memattn import files
 from memattn.errors import ConfigError
-from memattn.sweeps.results import SweepRun
+from memattn.sweeps.runs import SweepRun
 from studies.britz2017 import printed
 from studies.output import OTHER_SETTINGS, Output
 from studies.runs import (

@@ -6,7 +6,7 @@ from typing import cast
 
 from memattn.config import Seq2SeqConfig
 from memattn.evaluation import styles
-from memattn.sweeps.results import SweepRun
+from memattn.sweeps.runs import SweepRun
 from studies import mechanisms, plots
 from studies.output import Output
 from studies.runs import (

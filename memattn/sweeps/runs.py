@@ -1,13 +1,18 @@
-"""Expands the config of a sweep into the configs of its runs."""
+"""The runs of a sweep: their configs, their names, and the results in their folders."""
 
 import itertools
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from memattn import config as configs
 from memattn.config import Config, Origin, SweepConfig, apply_changes, checked, to_dict
 from memattn.errors import ConfigError, short
+from memattn.runs import checkpoints
+from memattn.runs.result import Result
+from memattn.runs.run import Run, is_best
 
 
 def expand(config: Config) -> dict[str, Config]:
@@ -29,7 +34,6 @@ def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
     base = to_dict(config)
     grid_points = list(itertools.chain.from_iterable(map(_points, sweep.grids)))
     runs: dict[str, tuple[Config, dict[str, Any]]] = {}
-    names: dict[str, str] = {}  # a run's settings, as text -> its name
     for i, cell in enumerate([*sweep.cells, *grid_points] or [{}]):
         for point in _points(sweep.grid):
             changes = {**cell, **point}
@@ -37,11 +41,9 @@ def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
             run = checked(apply_changes(base, changes), Origin(f"sweep run {short(name)}"))
             if name in runs and runs[name][0] != run:
                 name = run_name(changes, full_keys=True)
-            settings = json.dumps(to_dict(run), sort_keys=True)
-            earlier = name if name in runs else names.get(settings)
+            earlier = name if name in runs else next((other for other in runs if runs[other][0] == run), None)
             if earlier is None:
                 runs[name] = run, changes
-                names[settings] = name
             elif runs[earlier][0] != run or not grid_points or i < len(sweep.cells):  # several grids may share points
                 same = map(short, dict.fromkeys([earlier, name]))
                 raise ConfigError(f"sweep: two of its runs are the same, or have the same name: {' and '.join(same)}")
@@ -76,3 +78,55 @@ def run_name(changes: Mapping[str, Any], *, full_keys: bool = False) -> str:
     name = "-".join(parts).replace("/", "_").replace(" ", "")
     name = re.sub(r"[*?\[\]\\]", "", name)  # a folder's name must be no pattern for TensorFlow
     return "".join(character if character.isprintable() else "_" for character in name)
+
+
+class SweepRun(NamedTuple):
+    """A trained and evaluated run of a sweep; `changes` are its changes to the sweep's config, by dotted key."""
+
+    name: str
+    folder: str
+    config: Config
+    result: Result
+    validations: list[dict[str, str]]
+    changes: Mapping[str, Any] = {}
+
+    def curve(self, metric: str = "bleu") -> list[tuple[int, float]]:
+        """Returns training steps, each with the validation score after it."""
+        return [(int(row["step"]), float(row[metric])) for row in self.validations]
+
+
+def finished(config: Config, sweep_dir: str, split: str, average: int | None = None) -> list[SweepRun]:
+    """Returns the runs of a sweep that have a result on a split."""
+    runs = []
+    for name, (run_config, changes) in _expanded(config).items():
+        run = Run(os.path.join(sweep_dir, name))
+        if result := result_of(run, run_config, split, average):
+            runs.append(SweepRun(name, run.folder, run_config, result, run.validations, changes))
+    return runs
+
+
+def result_of(run: Run, config: Config, split: str, average: int | None) -> Result | None:
+    """Returns the result of a run; None if there is none for exactly this config, split and choice of checkpoints."""
+    try:
+        result = run.result(split)
+        if result is None:
+            return None
+        stored = configs.from_dict(result.config)  # adds the defaults of keys that are newer than the result
+    except (OSError, ValueError, TypeError):
+        return None
+    are_best = [is_best(path) for path in result.checkpoints]
+    is_same = configs.to_dict(stored) == configs.to_dict(config)
+    return result if is_same and are_best == ([False] * average if average else [True]) else None
+
+
+def is_final(run: Run, result: Result) -> bool:
+    """Returns whether the training of a run has ended, and the result is of its newest checkpoint of that kind.
+
+    A run whose checkpoints were removed counts as ended.
+    """
+    progress = checkpoints.stored_state(run.checkpoints, "progress")
+    if progress and not json.loads(progress)["finished"]:
+        return False
+    path = result.checkpoints[0]
+    kept = checkpoints.listed(run.best if is_best(path) else run.checkpoints)
+    return not kept or os.path.basename(path) == os.path.basename(kept[0])

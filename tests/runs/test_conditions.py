@@ -6,38 +6,38 @@ import sys
 import pytest
 
 from memattn import processes
-from memattn.runs import provenance
+from memattn.runs import result
 
 
 @pytest.fixture
 def repository(tmp_path):
     """A git repository with a single commit, and the hash of that commit."""
     (tmp_path / "memattn" / "runs").mkdir(parents=True)
-    (tmp_path / "memattn" / "runs" / "provenance.py").touch()
+    (tmp_path / "memattn" / "runs" / "result.py").touch()
     git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false"]
     for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run([*git, *arguments], check=True)
     head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
-    provenance._commit.cache_clear()
+    result._commit.cache_clear()
     yield tmp_path, head.stdout.strip()
-    provenance._commit.cache_clear()
+    result._commit.cache_clear()
 
 
 def test_the_commit_is_that_of_the_checkout_and_names_uncommitted_changes(repository, monkeypatch):
     folder, head = repository
-    monkeypatch.setattr(provenance, "__file__", str(folder / "memattn" / "runs" / "provenance.py"))
-    assert provenance._commit() == head
+    monkeypatch.setattr(result, "__file__", str(folder / "memattn" / "runs" / "result.py"))
+    assert result._commit() == head
     (folder / "memattn" / "more.py").touch()
-    assert provenance._commit() == head  # git is asked only once
-    provenance._commit.cache_clear()
-    assert provenance._commit() == f"{head} with uncommitted changes"
+    assert result._commit() == head  # git is asked only once
+    result._commit.cache_clear()
+    assert result._commit() == f"{head} with uncommitted changes"
 
 
 def test_an_installed_package_takes_no_commit_from_the_repository_around_it(repository, monkeypatch):
     installed = repository[0] / ".venv" / "lib" / "site-packages" / "memattn"
     installed.mkdir(parents=True)
-    monkeypatch.setattr(provenance, "__file__", str(installed / "runs" / "provenance.py"))
-    assert provenance._commit() is None
+    monkeypatch.setattr(result, "__file__", str(installed / "runs" / "result.py"))
+    assert result._commit() is None
 
 
 @pytest.mark.parametrize(
