@@ -13,7 +13,7 @@ Accelerator: None
 The decoder of a sequence-to-sequence Transformer attends to all states of its encoder.
 For a source of `S` tokens, each layer keeps `S` keys and `S` values, and each decoder
 step multiplies its query with all of them. For long sources, this cache and these
-products are most of what decoding costs.
+products are a growing part of what decoding costs.
 
 Here a layer between encoder and decoder writes the `S` states into `K` slots, once for
 each source. The decoder then reads the slots with an unchanged
