@@ -71,7 +71,7 @@ def test_a_keras_without_the_moments_of_adam_is_refused():
     model = make_model("memory", {"num_slots": 2})
     optimizer = TrainingStep(model, TrainingConfig(), NO_STRATEGY).optimizer
     del optimizer._velocities
-    with pytest.raises(RunError, match="keeps .*velocity"):
+    with pytest.raises(RunError, match=r"keeps .*(velocity|v/)"):
         Checkpoint(model, optimizer)
 
 
