@@ -75,7 +75,7 @@ def test_weights_that_the_loss_does_not_depend_on_stay_and_are_named(num_replica
     assert result.is_finite
     assert result.gradient_norm > 0.01
     same = [np.array_equal(old, new) for old, new in zip(before, arrays(model), strict=True)]
-    assert same == ["unused" in getattr(weight, "path", weight.name) for weight in model.trainable_variables]
+    assert same == [weight is model.attention.unused.kernel for weight in model.trainable_variables]
 
 
 @pytest.mark.parametrize(
