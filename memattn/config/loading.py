@@ -115,7 +115,7 @@ def _build(sections: list[type[Options]], tree: Any, key: str, origin: Origin) -
     """Returns a dataclass of plain values.
 
     Args:
-      sections: the dataclass; or several, of which the key `kind` chooses one, by default the first.
+      sections: dataclasses to choose from by the key `kind`, without which the first is taken; often just one.
       tree: a mapping of field names to values; None for all defaults.
       key: dotted key of the mapping, "" for a whole config.
       origin: where the values came from.

@@ -95,10 +95,15 @@ def _rouge(seeds: list[SweepRun]) -> dict[str, str]:
 
 
 def draw(output: Output, runs: list[SweepRun], times: list[dict[str, Any]]) -> None:
-    """Draws BLEU of runs and rows of decode times: on the Bible, against length; for its longest examples, by slots."""
+    """Draws BLEU of runs and rows of decode times: on the Bible, against length; for its longest examples, by slots.
+
+    Rows without a speed-up, as their text has no run of attention, are left out.
+    """
     bible = {row["text"]: int(row["source words"]) for row in times if row["text"].startswith(_BIBLE)}
     longest = max(bible, key=lambda text: bible[text])
-    speed_ups = {(row["text"], row["model"]): float(row["speed-up, batch 32"]) for row in times}
+    speed_ups = {
+        (row["text"], row["model"]): float(speed_up) for row in times if (speed_up := row["speed-up, batch 32"])
+    }
     bleu: dict[str, dict] = {}
     speed: dict[str, dict] = {}
     losses, attentions = [], {}

@@ -15,6 +15,7 @@ from memattn.data.batches import TrainingBatches, decoding_batches
 from memattn.data.config import CopyConfig
 from memattn.data.vocabulary import BOS, EOS, PAD
 from memattn.evaluation import formatting, metrics
+from memattn.evaluation.styles import STYLES
 from memattn.layers import SlotMemory
 from studies import plots
 
@@ -292,7 +293,7 @@ class Task(NamedTuple):
 
 
 COPY = CopyConfig(max_length=40, num_symbols=20, train_examples=50_000, valid_examples=500)
-# By name, corpora that a model is trained and tested on one after the other, each time from the weights of the last.
+# Corpora of each task: a model is trained and tested on the first, then trained further and tested on the next.
 TASKS = {
     "copy": {"copy": Task(COPY.folder, "valid", 10, steps=1_000, batch_size=32, dropout=0.0)},
     "multi30k": {"multi30k": Task("data/multi30k.en-de", "test", 8, steps=1_500, batch_size=64, dropout=0.1)},
@@ -343,7 +344,7 @@ def is_token(target: np.ndarray) -> np.ndarray:
 
 
 def train(task: Task, name: str, *, seed: int, model: Transformer | None = None) -> Transformer:
-    """Returns a trained model; with `model`, training goes on from its weights."""
+    """Returns a trained model, which starts from the weights of `model` if that is given."""
     keras.utils.set_random_seed(seed)
     vocabulary = corpus.read_vocabulary(f"{task.folder}/{corpus.VOCABULARY}")
     pairs = corpus.read_corpus(task.folder, "train", vocabulary)
@@ -426,7 +427,8 @@ def decode_times(length: int, names: list[str], *, beam: int, batch: int) -> lis
 
 def draw_times(path: str, rows: list[dict[str, Any]]) -> None:
     """Draws the rows of `decode_times` against the length of a source: the time of a token, and the size of a cache."""
-    colours = {"all states": "#D55E00", "windowed slots": "#332288", "stretch means": "#44AA99"}
+    mechanisms = {"all states": "bahdanau", "windowed slots": "windowed_memory", "stretch means": "stretch_means"}
+    colours = {name: STYLES[mechanism].colour for name, mechanism in mechanisms.items()}
     with plots.picture(path, "", (9, 4), 1, 2) as (left, right):
         for name, beam in dict.fromkeys((row["decoder reads"], row["beam"]) for row in rows):
             of_line = [row for row in rows if (row["decoder reads"], row["beam"]) == (name, beam)]

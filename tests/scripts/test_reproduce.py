@@ -13,6 +13,7 @@ from matplotlib import image
 from studies import estimates, long_texts, plots, runner
 from studies.britz2017 import figures, open_questions, printed, tables, windowed
 from studies.output import MISSING, Output
+from studies.runs import text_name
 from studies.styles import line_styles
 
 from memattn import files
@@ -272,6 +273,26 @@ def test_memories_stand_beside_attention_for_each_text_and_are_drawn_by_length_a
     bahdanau = {(row["seeds"], row["BLEU"]) for row in rows if row["model"] == "Bahdanau"}
     assert bahdanau == {("3", "20.00"), ("1", "20.00")}
     assert {"no attention", "dot product", "stretch means, K = 32", "memory, K = 32"} <= by_model.keys()
+
+    monkeypatch.setattr(
+        long_texts, "_decoder", lambda run, batch_size: (batch_size, "num_slots" in run.config.model.attention)
+    )
+    seconds = {(32, True): 2.0, (32, False): 3.0, (1, True): 5.0, (1, False): 5.0}
+    monkeypatch.setattr(
+        long_texts, "in_turns", lambda decoders, repeats: {name: [seconds[key]] for name, key in decoders.items()}
+    )
+    monkeypatch.setattr(long_texts, "read_lines", lambda path: ["a b@@ c d"])
+    monkeypatch.setattr(long_texts, "bleu_by_length", lambda seeds: {("1-9", 7): 18.0})
+    monkeypatch.setattr(long_texts, "_rouge", lambda seeds: {"rougeL": "30.00"})
+    long_texts.decoding(output, [run for run in runs if text_name(run) != "bible.en-es.8" or "num_slots" in run.name])
+    times = {(row["text"], row["model"]): row for row in rows_of(output)}
+    windowed = times["bible.en-es.4", "windowed memory, K = 32"]
+    columns = ("source words", "speed-up, batch 32", "speed-up, batch 1")
+    assert [windowed[column] for column in columns] == ["3", "1.50", "1.00"]
+    assert times["bible.en-es.8", "windowed memory, K = 32"]["speed-up, batch 32"] == ""  # without attention
+    assert all((tmp_path / f"{name}.png").stat().st_size > 10_000 for name in ("length", "slots"))
+    assert files.read_csv(output.path("rouge.csv"))[0]["rougeL"] == "30.00"
+    assert {row["BLEU"] for row in files.read_csv(output.path("by_length.csv"))} == {"18.00"}
 
     drawn = {}
     monkeypatch.setattr(plots, "by_length", lambda path, *lines: drawn.update(length=lines))
