@@ -40,6 +40,7 @@ KINDS = {
     "scorings": Kind(),
     "alignments": Kind(),
     "translation": _TESTED,
+    "figure8": Kind(),
     "ablations": Kind(is_timed=True),
     "training_choices": Kind(is_timed=True),
     "renormalize": Kind(split="test", is_timed=True),
@@ -107,7 +108,7 @@ TARGETS = {
     "figure5": Target(("translation",), figures.figure_5),
     "figure6": Target(("alignments",), figures.figure_6),
     "figure7": Target(("alignments",), figures.figure_7),
-    "figure8": Target(("translation",), figures.figure_8, needs=figures.in_figure_8),
+    "figure8": Target(("figure8",), figures.figure_8, needs=figures.in_figure_8),
     "ablations": Target(("ablations",), open_questions.ablations),
     "training_choices": Target(
         ("training_choices",), table_of_runs("What the paper leaves open about training: the copy task")
@@ -164,7 +165,7 @@ TARGETS = {
 
 def configs_of(kind: str, scale: str) -> list[str]:
     """Returns the paths of the configs of a kind of runs; none if the scale lacks the kind."""
-    if (kind, scale) == ("translation", "paper"):
+    if kind in ("translation", "figure8") and scale == "paper":
         return [f"configs/wmt17/{pair}.yaml" for pair in printed.TABLE_2_PAIRS]
     paths = [f"configs/studies/{folder}/{scale}.yaml" for folder in KINDS[kind].folders or (kind,)]
     return [path for path in paths if os.path.exists(path)]

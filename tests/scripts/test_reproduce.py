@@ -180,22 +180,24 @@ def test_figure_5_compares_the_four_scorings(tmp_path, learning_curves):
     }
 
 
-def test_figure_8_trains_only_the_run_that_it_shows(monkeypatch, tmp_path):
+@pytest.mark.parametrize(("scale", "attentions"), [("small", ["memory", "bahdanau"]), ("paper", ["memory"])])
+def test_figure_8_trains_only_the_runs_that_it_shows(scale, attentions, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
-    (runs,) = runner.runs_of(["figure8"], "small").values()
+    (runs,) = runner.runs_of(["figure8"], scale).values()
     expected = {"num_slots": 32, "encoder_scoring": "sigmoid", "decoder_scoring": "sigmoid", "position_encoding": False}
-    (config,) = runs.values()
-    assert {key: config.model.attention[key] for key in expected} == expected
-    assert config.training.seed == 1
+    configs = list(runs.values())
+    assert [config.model.attention["name"] for config in configs] == attentions
+    assert {key: configs[0].model.attention[key] for key in expected} == expected
+    assert {config.training.seed for config in configs} == {1}
     trained = []
     monkeypatch.setattr(runner.sweep, "run_sweep", lambda *args, only, **options: trained.append(list(only)) or [])
-    monkeypatch.setattr(runner, "finished", lambda *args: made_up("translation", bleu=lambda config: 50.0))
+    monkeypatch.setattr(runner, "finished", lambda *args: made_up("figure8", scale=scale, bleu=lambda config: 50.0))
     monkeypatch.setattr(figures, "draw_alignments", lambda output, runs, *args, **options: None)
     options = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
-    runner.Reproduction("small", **options).make("figure8")
+    runner.Reproduction(scale, **options).make("figure8")
     assert trained == [list(runs)]
-    conditions = json.loads((tmp_path / "figure8" / "small" / "conditions.json").read_text("utf-8"))
-    assert [name.rpartition("/")[2] for name in conditions["runs"]["translation"]] == list(runs)
+    conditions = json.loads((tmp_path / "figure8" / scale / "conditions.json").read_text("utf-8"))
+    assert {name.rpartition("/")[2] for name in conditions["runs"]["figure8"]} == runs.keys()
 
 
 def test_failed_runs_are_named_below_the_table_and_left_out_of_it(tmp_path, monkeypatch, capsys):
