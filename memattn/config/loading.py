@@ -211,7 +211,9 @@ def _parse(text: str, origin: Origin) -> Any:
             return None
         _record_lines(node, "", origin)
         return loader.construct_document(node)
-    except yaml.YAMLError as error:
+    except ConfigError:
+        raise
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: of a date such as 2024-29-11
         problem, line = str(error).splitlines()[0], ""
         if isinstance(error, yaml.MarkedYAMLError):
             problem, mark, start = error.problem, error.problem_mark, error.context_mark

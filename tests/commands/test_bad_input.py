@@ -58,6 +58,7 @@ CONFIGS = {
         "data: {folder: 2017-09-09}\n",
         "config.yaml:1: data.folder: expected a str or null, not datetime.date(2017, 9, 9); quote it for a str",
     ),
+    "no date": ("data: {folder: 2017-29-09}\n", "config.yaml: not valid YAML: month must be in 1..12"),
     "choice misspelt": (
         COPY + "model: {bridge: dens}\n",
         "config.yaml:2: model.bridge: 'dens' is none of auto, zero, dense, backward; did you mean dense?",
