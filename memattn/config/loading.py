@@ -214,12 +214,12 @@ def _parse(text: str, origin: Origin) -> Any:
     except ConfigError:
         raise
     except (yaml.YAMLError, ValueError) as error:  # ValueError: of a date such as 2024-29-11
-        problem, line = str(error).splitlines()[0], ""
-        if isinstance(error, yaml.MarkedYAMLError):
-            problem, mark, start = error.problem, error.problem_mark, error.context_mark
-            if not origin.name.startswith("--set"):
-                line = f":{mark.line + 1}"
-                problem += f" ({error.context} of line {start.line + 1})" if start and start.line < mark.line else ""
+        problem, line = getattr(error, "problem", None) or str(error).splitlines()[0], ""
+        mark, start = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
+        if mark and not origin.name.startswith("--set"):
+            line = f":{mark.line + 1}"
+            if start and start.line < mark.line:
+                problem += f" ({getattr(error, 'context', '')} of line {start.line + 1})"
         raise ConfigError(f"{origin.name}{line}: not valid YAML: {problem}") from error
 
 
