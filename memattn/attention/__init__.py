@@ -42,6 +42,7 @@ MECHANISMS: dict[str, type[AttentionMechanism]] = {
 }
 
 DEFAULT = "memory"  # the mechanism of a mapping without `name`
+_NAME = inspect.Parameter("name", inspect.Parameter.KEYWORD_ONLY, annotation=str)
 MODEL_ARGUMENTS = ("units", "max_source_length", "initializer")  # arguments that the model gives, not a config
 
 
@@ -88,12 +89,11 @@ def complete(attention: Mapping[str, Any]) -> dict[str, Any]:
     Raises OptionError.
     """
     if not isinstance(attention, Mapping):
-        raise OptionError("attention", f"expected a mapping such as {{name: bahdanau}}, not {attention!r}")
-    options = dict(attention)
-    name = options.pop("name", DEFAULT)
+        raise OptionError("attention", f"expected a mapping such as {{name: bahdanau}}, not {attention!r:.80}")
+    name = attention.get("name", DEFAULT)
     known = keys(mechanism(name))
     try:
-        given = arguments(known, options, name)
+        given = arguments({**known, "name": _NAME}, attention, name)
         for option, parameter in known.items():
             if option not in given and parameter.default is parameter.empty:
                 raise OptionError(option, f"missing; {name} needs it")

@@ -1,7 +1,9 @@
 """Splits text into a model's tokens (Moses tokenization, then BPE or spelling), and joins tokens into text."""
 
+import contextlib
 import dataclasses
 import functools
+import io
 import json
 import os
 from collections import Counter
@@ -17,6 +19,7 @@ from memattn.data.bpe import Subwords
 from memattn.data.languages import HAN, WITHOUT_BLANKS, known_code
 from memattn.data.spelling import SpelledWords
 from memattn.data.vocabulary import split_words
+from memattn.errors import DataError
 
 SETTINGS = "text.json"
 Form = Literal["raw", "tokenized", "truecased", "untokenized"]
@@ -159,7 +162,13 @@ def read(folder: str) -> SubwordTokenizer | WhitespaceTokenizer:
 
 def read_units(folder: str, settings: TextSettings) -> SubwordTokenizer:
     """Reads the merges or the dictionary of a folder, and returns the tokenizer. Raises DataError, OSError."""
-    return SubwordTokenizer(settings, files.read_text(os.path.join(folder, UNITS[settings.units].file)))
+    path = os.path.join(folder, UNITS[settings.units].file)
+    codes = files.read_text(path)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # subword-nmt prints two lines, and exits
+            return SubwordTokenizer(settings, codes)
+    except (SystemExit, ValueError) as error:
+        raise DataError(f"{path}: damaged: each line needs two units separated by a blank; copy it again") from error
 
 
 def learn(words: Counter[str], settings: TextSettings, size: int) -> tuple[SubwordTokenizer, list[str]]:

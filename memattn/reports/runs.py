@@ -71,13 +71,13 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
 
 
 def _curves(run: Run) -> dict[str, dict[int, float]]:
-    """Returns the scores of a run's validations; those that are not finite are left out."""
+    """Returns the scores of a run's validations; those that are missing or not finite are left out."""
     rows = run.validations
     if not rows:
         every = run.config.training.validate_every
         raise RunError(f"{run.folder}: no validation yet; training validates every {every:,} steps")
     return {
-        name: {int(row["step"]): float(row[name]) for row in rows if math.isfinite(float(row[name]))}
+        name: {int(row["step"]): float(row[name]) for row in rows if row[name] and math.isfinite(float(row[name]))}
         for name in METRICS
         if name in rows[0]
     }

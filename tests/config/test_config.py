@@ -260,7 +260,7 @@ def test_names_of_runs_are_single_folders(load):
 )
 def test_a_sweep_with_equal_runs_is_refused(load, sweep):
     names = "units=3|content|units=3 and units=3-layers=2"
-    with pytest.raises(ConfigError, match=f"^sweep: .*({names})$"):
+    with pytest.raises(ConfigError, match=f"^sweep: .*({names}); change one$"):
         expand(load(COPY + f"sweep: {{{sweep}}}"))
 
 
@@ -277,7 +277,7 @@ def test_runs_are_named_by_full_keys_where_the_last_parts_coincide(load):
     assert list(runs) == ["batch_size=32", "batch_size=16", "decoding.batch_size=32"]
     assert runs["decoding.batch_size=32"].decoding.batch_size == 32
     folders = "cells: [{data.folder: a b}, {data.folder: ab}, {data.folder: a  b}]"
-    with pytest.raises(ConfigError, match="^sweep: .*data.folder=ab$"):
+    with pytest.raises(ConfigError, match="^sweep: .*data.folder=ab; change one$"):
         expand(load(f"data: {{folder: x}}\nsweep: {{{folders}}}"))
 
 
@@ -397,11 +397,13 @@ def test_an_error_names_the_file_that_holds_the_value(load_files):
         ("3", r"run.yaml:1: base: expected the path of another config, not 3$"),
         ("nowhere.yaml", r"run.yaml:1: base: no such file: .*nowhere.yaml; shipped configs: .*copy/small"),
         (".", r"run.yaml:1: base: no such file: "),
+        ("run.yaml", r"run.yaml:1: base: run.yaml is this file, or has this file as its base"),
+        ("other.yaml", r"other.yaml:1: base: ./run.yaml is this file, or has this file as its base"),
     ],
 )
 def test_an_unusable_base_is_refused(load_files, base, message):
     with pytest.raises(ConfigError, match=message):
-        load_files(run=f"base: {base}\n{COPY}")
+        load_files(run=f"base: {base}\n{COPY}", other="base: ./run.yaml\n")
 
 
 @pytest.mark.parametrize(

@@ -276,6 +276,7 @@ def test_soundfile_without_its_library_is_an_error_that_names_the_extra(tmp_path
         ("m.tsv", "a.wav\tx\nb.wav\n", "m.tsv:2: expected an audio file, a tab and its text, not 'b.wav'"),
         ("m.jsonl", '{"audio": "a.wav"}\n', "m.jsonl:1: text is missing"),
         ("m.jsonl", "a.wav\tx\n", "m.jsonl:1: not JSON"),
+        ("m.tsv", "", "m.tsv: empty; a split needs at least one line"),
     ],
 )
 def test_a_malformed_manifest_is_refused(name, content, message, tmp_path):

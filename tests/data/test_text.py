@@ -66,6 +66,14 @@ def test_codes_segment_a_line(name):
     assert " ".join(Subwords(f"#version: 0.2\n{codes}").segment(line)) == units
 
 
+@pytest.mark.parametrize("codes", [CODES.rstrip().rpartition(" ")[0], CODES[:11], "", CODES + "a b c\n"])
+def test_damaged_merges_are_refused(tmp_path, codes, capsys):
+    (tmp_path / "bpe.codes").write_text(codes, encoding="utf-8")
+    with pytest.raises(DataError, match=r"bpe.codes: damaged: each line needs two units"):
+        tokenizers.read_units(str(tmp_path), TextSettings("raw", "en", "de"))
+    assert capsys.readouterr().err == ""
+
+
 def test_lines_of_random_characters_are_undone_exactly():
     draw, subwords = random.Random(4), Subwords(CODES)
     characters = ENGLISH + "@@@％％0</w>  \t\u00a0\u2028\u0301éñ中文🚲"

@@ -120,7 +120,7 @@ def prepare(
 def read_manifest(path: str) -> list[Utterance]:
     """Reads a manifest: lines of audio file, tab and text or, in .jsonl or .jsonl.gz, mappings with `audio` and `text`.
 
-    Paths of audio files are relative to the manifest. Raises DataError.
+    Paths of audio files are relative to the manifest. Raises DataError, also for an empty manifest.
     """
     parse = _parse_json if path.endswith((".jsonl", ".jsonl.gz")) else _parse_tsv
     utterances, folder = [], os.path.dirname(path)
@@ -130,6 +130,7 @@ def read_manifest(path: str) -> list[Utterance]:
         except ValueError as error:
             raise DataError(f"{path}:{number}: {error}") from error
         utterances.append(Utterance(f"{path}:{number}", os.path.join(folder, recording), " ".join(text.split())))
+    corpus.check_parallel({path: len(utterances)})
     return utterances
 
 
