@@ -2,7 +2,7 @@
 
 
 def with_default(values: list[str], default: str) -> str:
-    """Returns the values of an option as a table shows them, the default in bold type."""
+    """Returns the values of an option as a list shows them, the default in bold type."""
     listed = values if default in values or not default else [*values, default]
     return ", ".join(f"**{value}**" if value == default else value for value in listed)
 

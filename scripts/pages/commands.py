@@ -1,4 +1,4 @@
-"""Writes the tables of docs/reference/commands.md: what each command does, an example, and its flags."""
+"""Writes the generated part of docs/reference/commands.md: what each command does, an example, and its flags."""
 
 import inspect
 import re
@@ -26,7 +26,7 @@ _TYPES = {"string": "str", "int": "int", "float": "number", "bool": "", "comma s
 
 
 def updated(page: str) -> str:
-    """Returns a page with new tables between BEGIN and END."""
+    """Returns a page with new lists between BEGIN and END."""
     first: dict[str, str] = {}
     lines = [line for name, define in _COMMANDS.items() for line in _section(f"memattn-{name}", define, first)]
     return filled(page, BEGIN, END, lines)
@@ -43,7 +43,6 @@ def _section(command: str, define: Callable[[], None], first: dict[str, str]) ->
     main = run.call_args.args[0]
     summary, _, example = (inspect.getdoc(main) or inspect.getdoc(sys.modules[main.__module__]) or "").partition("\n\n")
     yield from [f"## `{command}`", "", summary, "", "```", example.strip(), "```", ""]
-    yield from ["| flag | values, **default** | meaning |", "|---|---|---|"]
     defined = [flags.FLAGS[name] for name in flags.FLAGS if name not in others]
     shared: dict[str, list[str]] = {}
     for flag in sorted(defined, key=lambda flag: (not _is_required(flag), flag.name)):
@@ -54,9 +53,8 @@ def _section(command: str, define: Callable[[], None], first: dict[str, str]) ->
             first[row] = command
             yield row
         delattr(flags.FLAGS, flag.name)
+    yield from (f"- {', '.join(names)}: as for `{other}`" for other, names in shared.items())
     yield ""
-    if shared:
-        yield from ["; ".join(f"{', '.join(names)}: as for `{other}`" for other, names in shared.items()) + ".", ""]
 
 
 def _row(flag: flags.Flag) -> str:
@@ -70,7 +68,8 @@ def _row(flag: flags.Flag) -> str:
         r"^<.*?>: |[.;]*( repeatable\.)?(;\s+repeat this option.*)?$", "", flag.help or "", flags=re.DOTALL
     )
     meaning = re.sub(r"(--\w+|\b(data|decoding|model|training)\.[\w.]+(=\w+)?)", r"`\1`", meaning)
-    return f"| `{name}` | {with_default(values, _default(flag))} | {meaning} |"
+    shown = with_default(values, _default(flag))
+    return f"- `{name}`{shown and f' ({shown})'}: {meaning}"
 
 
 def _default(flag: flags.Flag) -> str:

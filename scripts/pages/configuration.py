@@ -1,6 +1,6 @@
-"""Writes the tables of docs/reference/configuration.md: all keys of a config.
+"""Writes the lists of docs/reference/configuration.md: all keys of a config.
 
-Their rows come from the dataclasses with their comments, and from the mechanisms' constructors with their docstrings.
+Their lines come from the dataclasses with their comments, and from the mechanisms' constructors with their docstrings.
 """
 
 import dataclasses
@@ -33,32 +33,32 @@ _BOUNDS = {"at least": "≥", "above": ">", "at most": "≤", "below": "<", " an
 
 
 def updated(page: str) -> str:
-    """Returns a page with new tables between BEGIN and END."""
-    return filled(page, BEGIN, END, [*_section_tables(Config, "", ""), *_mechanism_tables()])
+    """Returns a page with new lists between BEGIN and END."""
+    return filled(page, BEGIN, END, [*_section_lists(Config, "", ""), *_mechanism_lists()])
 
 
-def _section_tables(section: type, key: str, title: str) -> list[str]:
-    """Returns the tables of the dataclass at a dotted key, and of the dataclasses within it."""
+def _section_lists(section: type, key: str, title: str) -> list[str]:
+    """Returns the lists of the dataclass at a dotted key, and of the dataclasses within it."""
     annotations, meanings = hints(section), comments(section)
-    rows, tables_within = [], []
+    rows, lists_within = [], []
     for field in dataclasses.fields(section):
         if field.name not in inspect.get_annotations(section):
-            continue  # inherited: the table of the base class has it
+            continue  # inherited: the list of the base class has it
         dotted = f"{key}.{field.name}".lstrip(".")
         sections = sections_of(annotations[field.name])
         for number, section_within in enumerate(sections):
             kinds = typing.get_args(hints(section_within).get("kind"))
             title_within = f"{dotted}.kind: {', '.join(kinds)}" if number else dotted
-            tables_within += _section_tables(section_within, dotted, title_within)
+            lists_within += _section_lists(section_within, dotted, title_within)
         if not sections or field.name in meanings:
             values = ["mapping"] if sections else _values(annotations[field.name])
             rows.append(_row(dotted, values, _default(field), meanings[field.name]))
-    return [*_table(title, section, rows), *tables_within] if rows else tables_within
+    return [*_list(title, section, rows), *lists_within] if rows else lists_within
 
 
-def _mechanism_tables() -> list[str]:
-    """Returns the tables of the mechanisms."""
-    lines, first = [], {}
+def _mechanism_lists() -> list[str]:
+    """Returns the lists of the mechanisms' options."""
+    lines, without, first = [], [], {}
     for name, mechanism in MECHANISMS.items():
         meanings, rows, shared = arguments(mechanism), [], {}
         for option, parameter in keys(mechanism).items():
@@ -71,27 +71,28 @@ def _mechanism_tables() -> list[str]:
                 problem = f"argument {option}: no config has a {error.args[0]}"
                 raise ConfigError(f"{mechanism.__name__}: {problem}") from error
             meaning = meanings[option].replace("None:", "null:")  # as YAML writes it
-            row = _row(f"model.attention.{option}", values, parameter.default, meaning)
+            row = _row(option, values, parameter.default, meaning)
             if row in first:
                 shared.setdefault(first[row], []).append(f"`{option}`")
             else:
                 first[row] = name
                 rows.append(row)
-        lines += _table(f"model.attention.name: {name}", mechanism, rows)
-        if shared:
-            lines += ["; ".join(f"{', '.join(names)}: as for `{other}`" for other, names in shared.items()) + ".", ""]
-    return lines
+        rows += [f"- {', '.join(names)}: as for `{other}`" for other, names in shared.items()]
+        if rows:
+            lines += [f"### `model.attention.name: {name}`", "", *rows, ""]
+        else:
+            without.append(f"`{name}`")
+    return [*lines, f"{', '.join(without)} have no options.", ""]
 
 
-def _table(title: str, documented: type, rows: list[str]) -> list[str]:
-    """Returns the lines of a table under its title and the first paragraph of a class's docstring."""
-    lines = [f"### `{title}`", "", summary(documented), ""]
-    return [*lines, "| key | values, **default** | meaning |", "|---|---|---|", *rows, ""] if rows else lines
+def _list(title: str, documented: type, rows: list[str]) -> list[str]:
+    """Returns the lines of a list under its title and the first paragraph of a class's docstring."""
+    return [f"### `{title}`", "", summary(documented), "", *rows, ""]
 
 
 def _row(key: str, values: list[str], default: Any, meaning: str) -> str:
     shown = "required" if default is inspect.Parameter.empty else f"`{as_yaml(plain(default))}`"
-    return f"| `{key}` | {with_default(values, shown)} | {meaning.rstrip('.')} |"
+    return f"- `{key}` ({with_default(values, shown)}): {meaning.rstrip('.')}"
 
 
 def _default(field: dataclasses.Field) -> Any:
