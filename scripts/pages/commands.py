@@ -22,7 +22,6 @@ _COMMANDS = {
     "export": export.main,
     "onnx": onnx.main,
 }
-_TYPES = {"string": "str", "int": "int", "float": "number", "bool": "", "comma separated list of strings": "list"}
 
 
 def updated(page: str) -> str:
@@ -59,11 +58,9 @@ def _section(command: str, define: Callable[[], None], first: dict[str, str]) ->
 
 def _row(flag: flags.Flag) -> str:
     name, parser = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}", flag.parser
-    choices = [f"`{choice}`" for choice in getattr(parser, "enum_values", ())]
-    kind = flag.flag_type().removeprefix("multi ")
-    values = choices or ([_TYPES[kind]] if _TYPES[kind] else [])
-    if kind != flag.flag_type():
-        values = [*values, "repeatable"]
+    values = [f"`{choice}`" for choice in getattr(parser, "enum_values", ())]
+    if flag.flag_type().startswith("multi "):
+        values.append("repeatable")
     meaning = re.sub(
         r"^<.*?>: |[.;]*( repeatable\.)?(;\s+repeat this option.*)?$", "", flag.help or "", flags=re.DOTALL
     )
