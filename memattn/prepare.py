@@ -74,8 +74,8 @@ def parsing() -> None:
 def speech() -> None:
     """Runs the command `memattn-prepare speech`."""
     manifest = "lines of audio file, tab, text; or .jsonl with audio and text"
-    flags.DEFINE_string("train", None, f"Training manifest: {manifest}. Needed, as --valid, unless --vocabulary_of is given.")
-    flags.DEFINE_string("valid", None, "Validation manifest, as --train.")
+    flags.DEFINE_string("train", None, f"Training manifest: {manifest}. Needed unless --vocabulary_of is given.")
+    flags.DEFINE_string("valid", None, "Validation manifest, needed as --train.")
     flags.DEFINE_string("test", None, "Test manifest, as --train.")
     flags.DEFINE_string("language", "en", "Code of the language, such as de.")
     flags.DEFINE_string(
