@@ -63,20 +63,20 @@ def parallel() -> None:
 
 def parsing() -> None:
     """Runs the command `memattn-prepare parsing`."""
-    names = "file or pattern of files, such as 'wsj/0[2-9]/*.mrg'; several are separated by commas."
-    flags.DEFINE_list("train", None, f"Training trees: {names}", required=True)
-    flags.DEFINE_list("valid", None, f"Validation trees: {names}", required=True)
-    flags.DEFINE_list("test", None, f"Test trees: {names}")
+    names = "files, or patterns such as 'wsj/0[2-9]/*.mrg', separated by commas"
+    flags.DEFINE_list("train", None, f"Training trees: {names}.", required=True)
+    flags.DEFINE_list("valid", None, "Validation trees, as --train.", required=True)
+    flags.DEFINE_list("test", None, "Test trees, as --train.")
     define_parsing_flags()
     cli.run(_prepare_parsing)
 
 
 def speech() -> None:
     """Runs the command `memattn-prepare speech`."""
-    needed = "needed unless --vocabulary_of is given"
-    for split, required in (("train", needed), ("valid", needed), ("test", "")):
-        meaning = f"Manifest of the {split} split: lines of audio file, tab, text; or .jsonl with audio and text"
-        flags.DEFINE_string(split, None, f"{meaning}; {required}." if required else f"{meaning}.")
+    manifest = "lines of audio file, tab, text; or .jsonl with audio and text"
+    flags.DEFINE_string("train", None, f"Training manifest: {manifest}. Needed unless --vocabulary_of is given.")
+    flags.DEFINE_string("valid", None, "Validation manifest, needed as --train.")
+    flags.DEFINE_string("test", None, "Test manifest, as --train.")
     flags.DEFINE_string("language", "en", "Code of the language, such as de.")
     flags.DEFINE_string(
         "vocabulary_of",

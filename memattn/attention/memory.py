@@ -26,8 +26,8 @@ class MemoryAttention(AttentionMechanism):
       encoder_scoring: how K logits become alpha_t (Eq. 5): by a softmax over the slots, or by sigmoid gates.
       decoder_scoring: how K logits become beta (Eq. 7).
       position_encoding: multiply the logits of alpha by the position encodings of Eqs. 8 to 10.
-      renormalize: how position encodings are scaled over the time steps of a source: to a sum of 1 (the paper's words
-        taken literally), to a mean of 1, or not at all.
+      renormalize: scale of position encodings over a source: to a sum of 1 (the paper's words taken literally), to a
+        mean of 1, or not at all.
       max_source_length: N, the length of the longest source of the training set, which Eq. 10 calls S; later positions
         count as position N. Needed with `position_encoding`.
       initializer: name, config or object, of W_alpha and W_beta.

@@ -47,11 +47,10 @@ class TaskConfig(CopyConfig):
 
     key: ClassVar[str] = "data.task"
 
-    # copy: the target is the source; reverse: the source backwards; sort: the source's symbols in ascending order;
-    # lookup: the source has up to L keys in random order, each before its value, and the target has the values in the
-    # order of the keys; selective_copy: the target is the few symbols that the source marks; duplicate: the source
-    # twice; addition, multiplication: the result for two numbers of up to L digits in base num_symbols, the lowest
-    # digit first, with leading zeros
+    # what the target is. copy: the source; reverse: the source backwards; sort: its symbols in ascending order; lookup:
+    # the values of up to L keys in their order, where the source has keys and values in random order; selective_copy:
+    # the symbols that the source marks; duplicate: the source twice; addition, multiplication: the result for two
+    # numbers of up to L digits in base num_symbols, the lowest digit first, with leading zeros
     name: Annotated[str, OneOf(TASKS)] = "copy"
     marked: PositiveInt = 4  # for selective_copy: number of marked symbols; in a shorter source, all are
     uneven: bool = False  # for addition, multiplication: in half of the pairs, one operand has fewer digits

@@ -43,8 +43,8 @@ class Seq2SeqConfig(Options):
     has_memory_length: ClassVar[bool] = False  # whether `decoding.memory_ratio` applies
 
     kind: Literal["seq2seq"] = "seq2seq"  # an encoder and a decoder; the other kinds have keys of their own
-    # cells of the encoder. gru: as in Cho et al. (2014); cgru: active memory in place of recurrent layers. Its time and
-    # memory grow with the square of the source's length (docs/results/neural_gpu.md)
+    # cells of the encoder. gru: as in Cho et al. (2014); cgru: active memory (docs/results/neural_gpu.md), whose time
+    # and memory grow with the square of the source's length
     encoder: Annotated[str, OneOf(ENCODERS)] = "lstm"
     # lstm: as in the paper; gru: the same with GRUs; rnnsearch: the decoder of Bahdanau et al. (2015), one GRU layer
     # whose previous state is the query of attention

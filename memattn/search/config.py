@@ -31,8 +31,8 @@ class DecodingConfig(Options):
     # b: b sum_s log(min(a_s, 1)) is added to scores. a_s is the attention that source position s received so far, with
     # the absolute weights of each step normalized to 1 (Wu et al., 2016)
     coverage_penalty: Annotated[float, Range(at_least=0)] = 0.0
-    # upper bound on the length of a hypothesis, as a multiple of the source's; both count the end of sentence. The
-    # length of a source is the number of the encoder's states, which model.encoder_reduce lowers
+    # upper bound on the length of a hypothesis, as a multiple of the number of the encoder's states; both count the end
+    # of sentence
     max_length_ratio: Annotated[float, Range(above=0, below=1000)] = 2.0
     # further upper bound on the length of a hypothesis in tokens, the end of sentence included; null: none
     max_length: PositiveInt | None = None
@@ -46,9 +46,9 @@ class DecodingConfig(Options):
     no_repeat_ngram_size: Annotated[int, Range(at_least=0)] | None = None
     n_best: PositiveInt = 1  # hypotheses that are returned; in beam search, at most beam_size
     sample: SampleConfig | None = None  # sampling in place of a search; null: beam search
-    # for Neural GPUs: length of the memory as a multiple of the source's; null: a search tries every length from the
-    # source's to twice that and keeps the most probable hypothesis. Validation uses one ratio, with room for 95% of the
-    # targets. estimate: the length that a linear regression on the training pairs predicts from the source's
+    # for Neural GPUs: length of the memory as a multiple of the source's. null: the length of the most probable
+    # hypothesis, from the source's to twice that (in validation, one ratio with room for 95% of the targets); estimate:
+    # the length that a linear regression on the training pairs predicts
     memory_ratio: Annotated[float, Range(at_least=1, below=100)] | Literal["estimate"] | None = None
     # vocabulary selection: file written by `memattn-prepare lexicon`; null: hypotheses may have any token
     lexicon: str | None = None

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/reference/commands.md: what each command does, an example, and its flags."""
+"""Writes the generated part of docs/reference/commands.md: what each command does, an example, and its flags."""
 
 import inspect
 import re
@@ -9,7 +9,7 @@ from unittest import mock
 from absl import flags
 
 from memattn import cli, eval, export, onnx, prepare, report, sweep, train, translate
-from pages import filled
+from pages import filled, with_default
 
 BEGIN, END = "<!-- commands -->\n", "<!-- end of commands -->\n"
 _COMMANDS = {
@@ -22,43 +22,51 @@ _COMMANDS = {
     "export": export.main,
     "onnx": onnx.main,
 }
-_TYPES = {"string": "str", "int": "int", "float": "number", "bool": "", "comma separated list of strings": "list"}
 
 
 def updated(page: str) -> str:
-    """Returns a page with new tables between BEGIN and END."""
-    lines = [line for name, define in _COMMANDS.items() for line in _section(f"memattn-{name}", define)]
+    """Returns a page with new lists between BEGIN and END."""
+    first: dict[str, str] = {}
+    lines = [line for name, define in _COMMANDS.items() for line in _section(f"memattn-{name}", define, first)]
     return filled(page, BEGIN, END, lines)
 
 
-def _section(command: str, define: Callable[[], None]) -> Iterator[str]:
-    """Yields the lines on a command whose function `define` defines its flags."""
+def _section(command: str, define: Callable[[], None], first: dict[str, str]) -> Iterator[str]:
+    """Yields the lines on a command whose function `define` defines its flags.
+
+    `first` maps each row so far to its command; equal rows of later commands name that command instead.
+    """
     others = set(flags.FLAGS)
     with mock.patch.object(cli, "run") as run:
         define()
     main = run.call_args.args[0]
     summary, _, example = (inspect.getdoc(main) or inspect.getdoc(sys.modules[main.__module__]) or "").partition("\n\n")
     yield from [f"## `{command}`", "", summary, "", "```", example.strip(), "```", ""]
-    yield from ["| flag | value | default | meaning |", "|---|---|---|---|"]
     defined = [flags.FLAGS[name] for name in flags.FLAGS if name not in others]
+    shared: dict[str, list[str]] = {}
     for flag in sorted(defined, key=lambda flag: (not _is_required(flag), flag.name)):
-        yield _row(flag)
+        row = _row(flag)
+        if row in first and not _is_required(flag):
+            shared.setdefault(first[row], []).append(f"`--{flag.name}`")
+        else:
+            first[row] = command
+            yield row
         delattr(flags.FLAGS, flag.name)
+    yield from (f"- {', '.join(names)}: as for `{other}`" for other, names in shared.items())
     yield ""
 
 
 def _row(flag: flags.Flag) -> str:
     name, parser = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}", flag.parser
-    choices = ", ".join(f"`{choice}`" for choice in getattr(parser, "enum_values", ()))
-    kind = flag.flag_type().removeprefix("multi ")
-    value = choices or _TYPES[kind]
-    if kind != flag.flag_type():
-        value += ", repeatable"
+    values = [f"`{choice}`" for choice in getattr(parser, "enum_values", ())]
+    if flag.flag_type().startswith("multi "):
+        values.append("repeatable")
     meaning = re.sub(
         r"^<.*?>: |[.;]*( repeatable\.)?(;\s+repeat this option.*)?$", "", flag.help or "", flags=re.DOTALL
     )
     meaning = re.sub(r"(--\w+|\b(data|decoding|model|training)\.[\w.]+(=\w+)?)", r"`\1`", meaning)
-    return f"| `{name}` | {value} | {_default(flag)} | {meaning} |"
+    shown = with_default(values, _default(flag))
+    return f"- `{name}`{shown and f' ({shown})'}: {meaning}"
 
 
 def _default(flag: flags.Flag) -> str:

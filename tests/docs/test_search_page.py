@@ -1,9 +1,12 @@
-"""The code of docs/reference/search.md runs: a Transformer decoder with a cache is searched and sampled."""
+"""The code of docs/reference/search.md runs: a GRU is sampled, a Transformer with a cache is searched and sampled."""
+
+import runpy
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.pages import blocks
+from helpers.repository import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -28,13 +31,17 @@ def forward(decoder, states, mask, ids):
     return decoder.output(decoder.norms[3](x))
 
 
-def test_scores_of_searched_and_sampled_hypotheses_equal_those_without_a_cache(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    tf.keras.utils.set_random_seed(3)
+def test_the_gru_of_the_page_is_sampled():
     names = {}
     for code in blocks("reference/search.md", "python"):
-        if "GRUCell" not in code:
-            exec(code, names)
+        exec(code, names)
+    assert names["samples"].tokens.shape == (1, 3, 10)
+    assert np.all(names["samples"].scores <= 0)
+
+
+def test_scores_of_searched_and_sampled_hypotheses_equal_those_without_a_cache():
+    tf.keras.utils.set_random_seed(3)
+    names = runpy.run_path(str(ROOT / "docs/reference/transformer_search.py"))
     for hypotheses, penalty in ((names["hypotheses"], 0.6), (names["samples"], 0.0)):
         for row in range(2):
             fields = (hypotheses.tokens, hypotheses.lengths, hypotheses.scores)
