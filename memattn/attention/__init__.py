@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from memattn.attention.base import AttentionMechanism
+from memattn.attention.base import AttentionMechanism, NoAttention
 from memattn.attention.content import BahdanauAttention, LuongAttention, LuongDotAttention
 from memattn.attention.feed_forward import FeedForwardAttention
 from memattn.attention.latents import LatentsAttention
@@ -16,11 +16,30 @@ from memattn.attention.local import LocalMonotonicAttention, LocalPredictiveAtte
 from memattn.attention.memory import MemoryAttention
 from memattn.attention.mocha import MatchaAttention, MochaAttention
 from memattn.attention.monotonic import MonotonicAttention
-from memattn.attention.none import NoAttention
-from memattn.attention.slot_memory import SlotMemory as SlotMemory
-from memattn.attention.windowed_memory import StretchMeansAttention, WindowedMemoryAttention
+from memattn.attention.windowed_memory import SlotMemory, StretchMeansAttention, WindowedMemoryAttention
 from memattn.options import OptionError, arguments, not_one_of
 from memattn.options import Range as Range
+
+__all__ = [
+    "AttentionMechanism",
+    "BahdanauAttention",
+    "FeedForwardAttention",
+    "LatentsAttention",
+    "LinearAttention",
+    "LocalMonotonicAttention",
+    "LocalPredictiveAttention",
+    "LocationAttention",
+    "LuongAttention",
+    "LuongDotAttention",
+    "MatchaAttention",
+    "MemoryAttention",
+    "MochaAttention",
+    "MonotonicAttention",
+    "NoAttention",
+    "SlotMemory",
+    "StretchMeansAttention",
+    "WindowedMemoryAttention",
+]
 
 MECHANISMS: dict[str, type[AttentionMechanism]] = {
     "none": NoAttention,

@@ -2,7 +2,7 @@
 
 from memattn.attention import ops
 from memattn.attention.base import AttentionMechanism
-from memattn.attention.initializers import Initializer
+from memattn.attention.configured import Initializer
 
 
 class FeedForwardAttention(AttentionMechanism):

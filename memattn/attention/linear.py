@@ -4,7 +4,7 @@ from typing import Literal
 
 from memattn.attention import ops
 from memattn.attention.base import AttentionMechanism
-from memattn.attention.initializers import Initializer
+from memattn.attention.configured import Initializer
 from memattn.options import PositiveInt
 
 

@@ -2,8 +2,8 @@
 
 from memattn.attention import ops
 from memattn.attention.base import AttentionMechanism
+from memattn.attention.configured import Initializer
 from memattn.attention.content import LuongAttention
-from memattn.attention.initializers import Initializer
 from memattn.options import PositiveInt
 
 

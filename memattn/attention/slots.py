@@ -10,7 +10,7 @@ import keras
 
 from memattn.attention import ops
 from memattn.attention.base import AttentionMechanism
-from memattn.attention.initializers import Initializer, initializer_of
+from memattn.attention.configured import Initializer, initializer_of
 from memattn.options import PositiveInt
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Literal, Protocol
@@ -13,14 +14,26 @@ from sacremoses import MosesDetokenizer, MosesDetruecaser, MosesTokenizer
 from sacremoses.corpus import NonbreakingPrefixes
 
 from memattn import files
-from memattn.data.bpe import Subwords
-from memattn.data.languages import HAN, WITHOUT_BLANKS, known_code
-from memattn.data.spelling import SpelledWords
+from memattn.data.units import SpelledWords, Subwords
 from memattn.data.vocabulary import split_words
 
 SETTINGS = "text.json"
 Form = Literal["raw", "tokenized", "truecased", "untokenized"]
 Units = Literal["bpe", "spelled"]
+CHINESE = frozenset({"zh", "yue", "wuu", "lzh"})
+HAN = CHINESE | {"ja"}  # languages written in Han characters
+WITHOUT_BLANKS = HAN | {"th", "lo", "km", "my", "shn", "bo", "dz"}  # languages without blanks between words
+# Codes of three letters (ISO 639-2 and 639-3), where Moses and sacreBLEU know a language by two.
+SHORT_CODES = {
+    "bur": "my", "chi": "zh", "cze": "cs", "dut": "nl", "fre": "fr", "ger": "de", "gre": "el", "ice": "is",
+    "lav": "lv", "rum": "ro", "slo": "sk", "tib": "bo", "zho": "zh",
+    "asm": "as", "ben": "bn", "bod": "bo", "cat": "ca", "ces": "cs", "cmn": "zh", "deu": "de", "ell": "el",
+    "eng": "en", "est": "et", "fin": "fi", "fra": "fr", "gle": "ga", "guj": "gu", "hin": "hi", "hun": "hu",
+    "isl": "is", "ita": "it", "jpn": "ja", "kan": "kn", "khm": "km", "kor": "ko", "lao": "lo", "lit": "lt",
+    "lvs": "lv", "mal": "ml", "mar": "mr", "mya": "my", "nld": "nl", "ori": "or", "pan": "pa", "pol": "pl",
+    "por": "pt", "ron": "ro", "rus": "ru", "slk": "sk", "slv": "sl", "spa": "es", "swe": "sv", "tam": "ta",
+    "tel": "te", "tha": "th",
+}  # fmt: skip
 _UNSEGMENTED_FORMS = ("raw", "untokenized")  # their lines are not divided into words
 _WIDE = r"[[\p{P}\p{S}]--[\x00-\x7f]]"  # punctuation and symbols that are not ASCII
 _BLANKS_AT_WIDE = regex.compile(rf"(?V1) (?={_WIDE})|(?<={_WIDE}) ")
@@ -206,6 +219,12 @@ def word_detokenizer(form: Form, language: str) -> Callable[[str], str]:
         return _BLANKS_AT_WIDE.sub("", line) if known_code(language) in HAN else line  # Moses leaves these blanks
 
     return undo
+
+
+def known_code(code: str) -> str:
+    """Returns the code by which Moses and sacreBLEU know a language: `zh` for zh-TW, zho_Hans or cmn, `ko` for KO."""
+    language = re.split("[-_]", code)[0].lower()
+    return SHORT_CODES.get(language) or NonbreakingPrefixes().available_langs.get(language, language)
 
 
 def has_moses_rules(language: str) -> bool:

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from sacrebleu.metrics import BLEU, CHRF
 
-from memattn.data.bpe import escape
-from memattn.data.languages import CHINESE, known_code
+from memattn.data.tokenizer import CHINESE, known_code
 from memattn.data.trees import are_trees, spans
+from memattn.data.units import escape
 from memattn.data.vocabulary import split_words
 from memattn.errors import ConfigError, DataError, abbreviated
 

@@ -8,12 +8,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from memattn.attention import AttentionMechanism, sparse
-from memattn.attention.configured import ConfiguredLayer
-from memattn.attention.initializers import Initializer
-from memattn.attention.ops import cast
-from memattn.attention.sparse import SparseScores
-from memattn.attention.step_loop import run_loop
+from memattn.attention import AttentionMechanism, ops
+from memattn.attention.configured import ConfiguredLayer, Initializer
+from memattn.attention.ops import SparseScores, cast, run_loop
 from memattn.models.dropout import dropout, fold_in, split_seed
 
 ATTENTION_SEED = 1  # number that `fold_in` gets for the attention mechanism's seed
@@ -198,7 +195,7 @@ class Stepper:
         weights, state = self._attention.score(queries, self._memory, state, fold_in(seed, ATTENTION_SEED))
         input_contexts, output_contexts = self._reader.read(weights)
         # A graph leaves this out if no caller uses the dense weights.
-        dense = tf.ensure_shape(sparse.dense(weights, tf.shape(values)[1]), [None, None, values.shape[1]])
+        dense = tf.ensure_shape(ops.dense_scores(weights, tf.shape(values)[1]), [None, None, values.shape[1]])
         return Reading(dense, input_contexts, output_contexts, state)
 
 
@@ -223,7 +220,7 @@ class Reader:
 
     def read(self, weights: tf.Tensor | SparseScores) -> tuple[tf.Tensor, tf.Tensor]:
         """Reads by attention weights [B, Q, M]; returns contexts for `add_to_gates` and for `output_part`."""
-        return self._parts(sparse.contexts(weights, self._values))
+        return self._parts(ops.contexts(weights, self._values))
 
     def _parts(self, contexts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return contexts[:, :, : self.input_width], contexts

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from memattn.attention.configured import ConfiguredLayer
-from memattn.attention.initializers import Initializer, initializer_of
+from memattn.attention.configured import ConfiguredLayer, Initializer, initializer_of
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.lstm import LSTM
 from memattn.models.neural_gpu.cells import CELLS as ACTIVE_CELLS

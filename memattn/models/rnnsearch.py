@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from memattn.attention.initializers import initializer_of
+from memattn.attention.configured import initializer_of
 from memattn.models.attentive_decoder import AttentiveDecoder, Stepper, StepResult
 from memattn.models.decoder import divided_kernel, gru_parts
 from memattn.models.dropout import dropout

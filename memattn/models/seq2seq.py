@@ -7,11 +7,10 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import tensorflow as tf
 
 from memattn import attention as mechanisms
-from memattn.attention.initializers import Initializer
+from memattn.attention.configured import Initializer
 from memattn.data.lexicon import Selection
 from memattn.models.attentive_decoder import ATTENTION_SEED, AttentiveDecoder, Cells, Stepper
-from memattn.models.bridge import Bridge
-from memattn.models.decoder import Decoder, GRUDecoder
+from memattn.models.decoder import Bridge, Decoder, GRUDecoder
 from memattn.models.dropout import fold_in, split_seed
 from memattn.models.embeddings import FeatureReader, OutputWeights, TokenReader, output_weights, shift_right
 from memattn.models.encoder import CELLS, ActiveMemoryEncoder, Encoder, num_states

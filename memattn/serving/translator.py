@@ -13,9 +13,9 @@ import numpy as np
 from memattn.data import corpus
 from memattn.data import tokenizer as tokenizers
 from memattn.data.batches import streaming_batches
-from memattn.data.bpe import SEPARATOR
 from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import Tokenizer
+from memattn.data.units import SEPARATOR
 from memattn.data.vocabulary import UNK, Vocabulary
 from memattn.errors import ConfigError, DataError, abbreviated
 from memattn.options import listed

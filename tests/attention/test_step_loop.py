@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from memattn.attention.step_loop import StepList
+from memattn.attention.tensorflow_ops import StepList
 
 
 def powers(x: tf.Tensor, steps: int) -> tf.Tensor:

@@ -18,10 +18,10 @@ from helpers.texts import SETTINGS, sentences
 from memattn.data import corpus
 from memattn.data import tokenizer as tokenizers
 from memattn.data.batches import TrainingBatches
-from memattn.data.bpe import Subwords
 from memattn.data.preparation import chunks, parallel
 from memattn.data.preparation.parallel import Settings
 from memattn.data.tokenizer import TextSettings
+from memattn.data.units import Subwords
 from memattn.errors import ConfigError, DataError, RunError
 from memattn.files import read_lines
 

@@ -12,9 +12,8 @@ from helpers.texts import SETTINGS, sentences
 
 from memattn.data import corpus
 from memattn.data import tokenizer as tokenizers
-from memattn.data.bpe import escape
 from memattn.data.preparation import parallel
-from memattn.data.spelling import SPACE, SpelledWords
+from memattn.data.units import SPACE, SpelledWords, escape
 from memattn.data.vocabulary import SPECIAL_TOKENS, split_words
 from memattn.errors import ConfigError
 from memattn.serving.attention_output import Part, word_alignment

@@ -6,10 +6,9 @@ from collections import Counter
 import pytest
 from sacremoses.corpus import NonbreakingPrefixes
 
-from memattn.data import languages
 from memattn.data import tokenizer as tokenizers
-from memattn.data.bpe import Subwords
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
+from memattn.data.units import Subwords
 from memattn.data.vocabulary import SPECIAL_TOKENS, split_words
 from memattn.errors import DataError
 
@@ -112,14 +111,14 @@ def test_the_form_and_the_language_decide_whether_bleu_counts_characters(languag
     ],
 )
 def test_codes_of_a_language_are_normalized_and_checked_for_rules_of_moses(code, language, has_rules):
-    assert languages.known_code(code) == language
+    assert tokenizers.known_code(code) == language
     assert tokenizers.has_moses_rules(language) == has_rules
 
 
 def test_each_code_of_the_table_becomes_one_that_moses_or_sacrebleu_knows():
     known = set(NonbreakingPrefixes().available_langs.values())
-    assert not known & languages.SHORT_CODES.keys()  # these would need no entry
-    assert set(languages.SHORT_CODES.values()) <= known | languages.WITHOUT_BLANKS | {"ko"}
+    assert not known & tokenizers.SHORT_CODES.keys()  # these would need no entry
+    assert set(tokenizers.SHORT_CODES.values()) <= known | tokenizers.WITHOUT_BLANKS | {"ko"}
 
 
 KOREAN, THAI = "나는 학교에 갑니다.", "วันนี้ ฉันไปที่บ้าน"

@@ -10,8 +10,7 @@ from helpers.mechanisms import KERAS_3, assert_all_different, make, random_weigh
 from helpers.models import V, make_model, padded
 
 from memattn import attention
-from memattn.models.bridge import Bridge
-from memattn.models.decoder import Decoder, GRUDecoder
+from memattn.models.decoder import Bridge, Decoder, GRUDecoder
 from memattn.models.embeddings import FeatureReader, TokenReader
 from memattn.models.encoder import ActiveMemoryEncoder, Encoder
 from memattn.models.lstm import LSTM

@@ -18,9 +18,9 @@ from helpers.runs import NO_STRATEGY, evaluate, translator
 from helpers.texts import SETTINGS
 
 from memattn.config import DecodingConfig
-from memattn.data.bpe import Subwords
 from memattn.data.preparation import parallel
 from memattn.data.tokenizer import SubwordTokenizer
+from memattn.data.units import Subwords
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError, DataError
 from memattn.evaluation import evaluate as evaluation

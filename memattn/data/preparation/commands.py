@@ -11,10 +11,9 @@ import yaml
 from absl import flags
 
 from memattn import files, processes, shipped
-from memattn.data.languages import known_code
 from memattn.data.preparation import parallel, parsing
 from memattn.data.preparation.chunks import count_lines
-from memattn.data.tokenizer import TextSettings, Units
+from memattn.data.tokenizer import TextSettings, Units, known_code
 from memattn.errors import ConfigError
 from memattn.plain_values import as_yaml
 

@@ -13,13 +13,13 @@ import numpy as np
 from tqdm import tqdm
 
 from memattn import files
-from memattn.data import bpe
 from memattn.data import tokenizer as tokenizers
 from memattn.data.corpus import SIDES, VOCABULARY, SentencesWriter, check_parallel, read_references, read_vocabulary
 from memattn.data.preparation.chunks import CHUNK, Chunk, Map, count_lines, ordered_map, read_chunks
 from memattn.data.preparation.folder import Counts, make, write_lines
 from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
+from memattn.data.units import escaped_words
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError
 
@@ -156,7 +156,7 @@ def count_words(text: TextSettings, fraction: float, seed: int, chunk: Chunk) ->
     for pair in zip(chunk.source, chunk.target, strict=True):
         if fraction == 1 or random.random_sample() < fraction:
             for split, line in zip(splitters, pair, strict=True):
-                words.update(word for word in bpe.escape(split(line)).split(" ") if word)
+                words.update(escaped_words(split(line)))
     return words
 
 

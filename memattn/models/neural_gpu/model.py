@@ -8,8 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import tensorflow as tf
 
-from memattn.attention.ops import cast
-from memattn.attention.step_loop import run_loop
+from memattn.attention.ops import cast, run_loop
 from memattn.data.lexicon import Selection
 from memattn.data.vocabulary import PAD
 from memattn.models.dropout import fold_in
