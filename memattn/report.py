@@ -12,7 +12,7 @@ from absl import flags
 from memattn.errors import ConfigError
 
 
-def _check(*run_dirs: str) -> None:
+def _check_flags(*run_dirs: str) -> None:
     """Raises ConfigError without run folders, and for missing ones."""
     from memattn.runs import check_exist
 
@@ -45,7 +45,7 @@ def main() -> None:
         "examples", 10, "Number of sentences that are translated; 0 needs no checkpoints.", lower_bound=0
     )
     flags.DEFINE_multi_string("set", [], "Override of a key in all runs, such as decoding.beam_size=1; repeatable.")
-    cli.run(_main, positional=True, tensorflow=True, check=_check)
+    cli.run(_main, positional=True, tensorflow=True, check=_check_flags)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _TRANSLATION_FLAGS = ("nbest", "scores", "alignment")
 
 
-def _check() -> None:
+def _check_flags() -> None:
     """Raises ConfigError for flags that contradict each other, and for missing runs."""
     from memattn.runs import check_exist
 
@@ -80,7 +80,7 @@ def main() -> None:
     flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
     define_output_flags()
     flags.DEFINE_boolean("score", False, "Print log-probabilities of pairs: lines of source, tab, target.")
-    cli.run(_main, tensorflow=True, check=_check)
+    cli.run(_main, tensorflow=True, check=_check_flags)
 
 
 if __name__ == "__main__":

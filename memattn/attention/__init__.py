@@ -96,7 +96,7 @@ def _outside_class(reference: str) -> type[AttentionMechanism]:
     return kind
 
 
-def keys(kind: type[AttentionMechanism]) -> dict[str, inspect.Parameter]:
+def config_arguments(kind: type[AttentionMechanism]) -> dict[str, inspect.Parameter]:
     """Returns the arguments of a mechanism's constructor that a config sets, by name."""
     return {name: each for name, each in kind.constructor_arguments().items() if name not in MODEL_ARGUMENTS}
 
@@ -110,7 +110,7 @@ def complete(attention: Mapping[str, Any]) -> dict[str, Any]:
         raise OptionError("attention", f"expected a mapping such as {{name: bahdanau}}, not {attention!r}")
     options = dict(attention)
     name = options.pop("name", DEFAULT)
-    known = keys(mechanism(name))
+    known = config_arguments(mechanism(name))
     try:
         given = arguments(known, options, name)
         for option, parameter in known.items():

@@ -109,7 +109,7 @@ class AttentionMechanism(ConfiguredLayer):
     def score(
         self, query: ops.Tensor, memory: dict[str, ops.Tensor], state: Any = (), seed: ops.Tensor | None = None
     ) -> tuple[ops.Tensor, Any]:
-        """Returns scores [B, Q, M] of queries [B, Q, U], and the next state.
+        """Returns scores [B, Q, M], the weights of the values for queries [B, Q, U], and the next state.
 
         `seed` [2] is for mechanisms that draw noise in training; None elsewhere. `memorize` and `score` run outside of
         Keras' `__call__`: they get tensors of the compute dtype, and must cast weights that they use themselves.

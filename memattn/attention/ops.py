@@ -77,5 +77,5 @@ def dense_scores(scores: Tensor | SparseScores, length: int | Tensor) -> Tensor:
     """Returns scores as a tensor [B, Q, length]; weights of a repeated position are added."""
     if not isinstance(scores, SparseScores):
         return scores
-    one_hot = one_hot(scores.positions, length, dtype=scores.weights.dtype)  # [B, Q, N, length]
-    return sum(one_hot * scores.weights[..., None], 2)
+    is_there = one_hot(scores.positions, length, dtype=scores.weights.dtype)  # [B, Q, N, length]
+    return sum(is_there * scores.weights[..., None], 2)

@@ -11,9 +11,7 @@ import tensorflow as tf
 from memattn.attention import AttentionMechanism, ops
 from memattn.attention.configured import ConfiguredLayer, Initializer
 from memattn.attention.ops import SparseScores, cast, run_loop
-from memattn.models.dropout import dropout, fold_in, split_seed
-
-ATTENTION_SEED = 1  # number that `fold_in` gets for the attention mechanism's seed
+from memattn.models.dropout import ATTENTION_SEED, dropout, fold_in, split_seed
 
 Cells = list[tuple[tf.Tensor, ...]]
 """The state of each decoder layer: h and c of an LSTM, h of a GRU, [B, U]."""
@@ -76,7 +74,7 @@ class AttentiveDecoder(ConfiguredLayer):
         """
         raise NotImplementedError
 
-    def _reading(
+    def _stepper_arguments(
         self,
         memory: dict[str, tf.Tensor],
         input_kernel: tf.Tensor | None,
@@ -146,7 +144,7 @@ class StepResult(NamedTuple):
     state: dict[str, Any]
 
 
-class Reading(NamedTuple):
+class ReadResult(NamedTuple):
     """The result of reading the memory with Q queries.
 
     Attributes:
@@ -189,14 +187,14 @@ class Stepper:
         """Returns the input of the output layer [B, Q, F], for the outputs and contexts of steps."""
         raise NotImplementedError
 
-    def read(self, queries: tf.Tensor, state: Any, seed: tf.Tensor | None = None) -> Reading:
+    def read(self, queries: tf.Tensor, state: Any, seed: tf.Tensor | None = None) -> ReadResult:
         """Reads the memory with queries [B, Q, U] and the attention mechanism's state."""
         values = self._memory["values"]
         weights, state = self._attention.score(queries, self._memory, state, fold_in(seed, ATTENTION_SEED))
         input_contexts, output_contexts = self._reader.read(weights)
         # A graph leaves this out if no caller uses the dense weights.
         dense = tf.ensure_shape(ops.dense_scores(weights, tf.shape(values)[1]), [None, None, values.shape[1]])
-        return Reading(dense, input_contexts, output_contexts, state)
+        return ReadResult(dense, input_contexts, output_contexts, state)
 
 
 class Reader:

@@ -98,7 +98,7 @@ class Decoder(AttentiveDecoder):
             weights, bias = map(self._cast, self.mixing_layer.weights)  # the weights are W of [h; c]
             attention_layer, output_kernel = (weights[: self.units], bias), weights[self.units :]
         return StackStepper(
-            **self._reading(memory, input_kernel, output_kernel, for_search),
+            **self._stepper_arguments(memory, input_kernel, output_kernel, for_search),
             cells=[self._first_cell(first), *map(self._upper_cell, upper)],
             attention_layer=attention_layer,
             dropout=self.dropout,

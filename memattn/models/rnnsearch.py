@@ -49,7 +49,7 @@ class RNNsearchDecoder(AttentiveDecoder):
         kernel, read_out = self._cast(self.kernel), self._cast(self.read_out_kernel)
         first = kernel.shape[0] - memory["values"].shape[2]
         return RNNsearchStepper(
-            **self._reading(memory, kernel[first:], read_out[first : -self.units], for_search),
+            **self._stepper_arguments(memory, kernel[first:], read_out[first : -self.units], for_search),
             recurrent_kernels=divided_kernel(self._cast(self.recurrent_kernel)),
             read_out_kernel=read_out[-self.units :],
         )

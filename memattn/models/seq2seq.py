@@ -9,16 +9,14 @@ import tensorflow as tf
 from memattn import attention as mechanisms
 from memattn.attention.configured import Initializer
 from memattn.data.lexicon import Selection
-from memattn.models.attentive_decoder import ATTENTION_SEED, AttentiveDecoder, Cells, Stepper
+from memattn.models.attentive_decoder import AttentiveDecoder, Cells, Stepper
 from memattn.models.decoder import Bridge, Decoder, GRUDecoder
-from memattn.models.dropout import fold_in, split_seed
+from memattn.models.dropout import ATTENTION_SEED, SOURCE_SEED, fold_in, split_seed
 from memattn.models.embeddings import FeatureReader, OutputWeights, TokenReader, output_weights, shift_right
 from memattn.models.encoder import CELLS, ActiveMemoryEncoder, Encoder, num_states
 from memattn.models.interface import MemoryLength, MemoryRatio, no_slots
 from memattn.models.rnnsearch import RNNsearchDecoder
 from memattn.options import OneOf, Options, PositiveInt, Problems, Range, Rate, raise_first, split
-
-_SOURCE_SEED = 2  # number that `fold_in` gets for the source reader's seed
 
 ENCODERS = {**dict.fromkeys(CELLS, Encoder), "cgru": ActiveMemoryEncoder}
 DECODERS: dict[str, type[AttentiveDecoder]] = {"lstm": Decoder, "gru": GRUDecoder, "rnnsearch": RNNsearchDecoder}
@@ -317,7 +315,7 @@ class Seq2Seq(tf.keras.Model):
 
         `seed` [2] turns dropout on. With `jit_compile`, XLA compiles the loops of the encoder's LSTMs on a CPU.
         """
-        inputs, mask = self.source_embedding(source, fold_in(seed, _SOURCE_SEED)), self.source_embedding.mask(source)
+        inputs, mask = self.source_embedding(source, fold_in(seed, SOURCE_SEED)), self.source_embedding.mask(source)
         states, final_state = self.encoder(inputs, mask, seed, jit_compile=jit_compile)
         mask = self.encoder.state_mask(mask)
         if seed is None:
