@@ -24,16 +24,16 @@ def _check_flags(*run_dirs: str) -> None:
 def _main(*run_dirs: str) -> int:
     options = flags.FLAGS
     from memattn import files
-    from memattn.reports import examples, page, runs
+    from memattn.reports import content, page
 
-    reported = [runs.read(run_dir, options.split, options.set) for run_dir in run_dirs]
+    reported = [content.read(run_dir, options.split, options.set) for run_dir in run_dirs]
     files.make_folder(os.path.dirname(options.output))
-    chosen = examples.examples(reported, options.split, options.examples, options.set) if options.examples else []
+    chosen = content.examples(reported, options.split, options.examples, options.set) if options.examples else []
     files.write(options.output, page.page(reported, chosen, options.split))
     print(f"{options.output}: {', '.join(run_dirs)}; example translations: {sum(map(len, chosen))}")
     for run in reported:
         if run.result is None:
-            command = runs.evaluation_command(run.folder, options.split)
+            command = content.evaluation_command(run.folder, options.split)
             print(f"no evaluation on {options.split}; make one with: {command}")
     return 0
 

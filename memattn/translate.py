@@ -14,7 +14,7 @@ from memattn import console
 from memattn.errors import ConfigError
 
 if TYPE_CHECKING:
-    from memattn.serving.pair_scorer import PairScorer
+    from memattn.serving.scorer import PairScorer
     from memattn.serving.translator import Translator
 
 _TRANSLATION_FLAGS = ("nbest", "scores", "alignment")
@@ -37,7 +37,7 @@ def _main() -> int:
 
 def write_results(work: "Translator | PairScorer") -> None:
     """Writes the results for the lines of standard input, each as soon as it is ready."""
-    from memattn.serving.streaming import available_lines
+    from memattn.serving.lines import available_lines
 
     number = 1
     try:
@@ -52,7 +52,7 @@ def write_results(work: "Translator | PairScorer") -> None:
 def _work(options: flags.FlagValues) -> "Translator | PairScorer":
     """Returns the translator or the scorer that the flags ask for."""
     from memattn.runs.trained import load
-    from memattn.serving.pair_scorer import PairScorer
+    from memattn.serving.scorer import PairScorer
     from memattn.serving.translator import WITHOUT_XLA, from_trained
 
     trained = load(options.run_dir, [WITHOUT_XLA, *options.set], options.average)

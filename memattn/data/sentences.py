@@ -107,7 +107,7 @@ class Sentences(Sources):
         return batch
 
     def text(self, index: int, vocabulary: Vocabulary, tokenizer: Tokenizer) -> str:
-        return tokenizer.decode(vocabulary.decode(self.between(index, index + 1)))
+        return tokenizer.decode([vocabulary.decode(self.between(index, index + 1))])[0]
 
     def labels(self, index: int, vocabulary: Vocabulary) -> list[str]:
         return [vocabulary.tokens[i] for i in self[index]]

@@ -59,14 +59,14 @@ class Tokenizer(Protocol):
     def encode(self, line: str, side: Literal["source", "target"]) -> list[str]:
         """Splits a line into tokens."""
 
-    def decode(self, tokens: list[str]) -> str:
-        """Joins tokens into words separated by spaces, for BLEU on tokens: one line, whatever a model wrote."""
+    def decode(self, sentences: Iterable[list[str]]) -> list[str]:
+        """Joins the tokens of each sentence into words separated by spaces: one line, whatever a model wrote."""
 
     def word_numbers(self, tokens: list[str]) -> list[int]:
         """Returns, for each token, the number of the word that it belongs to."""
 
-    def detokenize(self, words: str) -> str:
-        """Turns words of the target, separated by spaces, into a line as people write it, for detokenized BLEU."""
+    def detokenize(self, lines: Iterable[str]) -> list[str]:
+        """Turns lines of the target, words separated by spaces, into lines as people write them."""
 
     def reference(self, line: str) -> str:
         """Returns a line of the target as people write it: the line itself, unless it is tokenized."""
@@ -123,17 +123,17 @@ class SubwordTokenizer:
     def encode(self, line: str, side: Literal["source", "target"]) -> list[str]:
         return self._units.segment(self._split_words[side](line))
 
-    def decode(self, tokens: list[str]) -> str:
-        return without_line_breaks(self._units.undo(tokens))
+    def decode(self, sentences: Iterable[list[str]]) -> list[str]:
+        return list(map(without_line_breaks, self._units.undo(sentences)))
 
     def word_numbers(self, tokens: list[str]) -> list[int]:
         return self._units.word_numbers(tokens, segmented=self.settings.form not in _UNSEGMENTED_FORMS)
 
-    def detokenize(self, words: str) -> str:
-        return word_detokenizer(self.settings.form, self.settings.target_language)(words)
+    def detokenize(self, lines: Iterable[str]) -> list[str]:
+        return list(map(word_detokenizer(self.settings.form, self.settings.target_language), lines))
 
     def reference(self, line: str) -> str:
-        return line if self.settings.form in _UNSEGMENTED_FORMS else self.detokenize(line)
+        return line if self.settings.form in _UNSEGMENTED_FORMS else self.detokenize([line])[0]
 
 
 class WhitespaceTokenizer:
@@ -148,14 +148,14 @@ class WhitespaceTokenizer:
         del side
         return split_words(line)
 
-    def decode(self, tokens: list[str]) -> str:
-        return without_line_breaks(" ".join(tokens))
+    def decode(self, sentences: Iterable[list[str]]) -> list[str]:
+        return list(map(without_line_breaks, map(" ".join, sentences)))
 
     def word_numbers(self, tokens: list[str]) -> list[int]:
         return list(range(len(tokens)))
 
-    def detokenize(self, words: str) -> str:
-        return words
+    def detokenize(self, lines: Iterable[str]) -> list[str]:
+        return list(lines)
 
     def reference(self, line: str) -> str:
         return " ".join(split_words(line))

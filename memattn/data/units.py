@@ -6,12 +6,13 @@ import itertools
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterable
 
 import regex
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from memattn.data.vocabulary import SPECIAL_TOKENS
+from memattn.data.vocabulary import SPECIAL_TOKENS, split_words
 from memattn.errors import DataError
 
 SEPARATOR = "@@"  # of byte-pair encoding, at the end of a unit: the word continues
@@ -49,10 +50,10 @@ class Subwords:
         return self._bpe.segment_tokens(escape(line).split(" "))
 
     @staticmethod
-    def undo(units: list[str]) -> str:
-        """Joins units into a line."""
-        joined = " ".join(units)
-        return unescape(joined.replace(f"{SEPARATOR} ", "").removesuffix(SEPARATOR))
+    def undo(sentences: Iterable[list[str]]) -> list[str]:
+        """Joins the units of sentences into lines."""
+        lines = map(" ".join, sentences)
+        return [unescape(line.replace(f"{SEPARATOR} ", "").removesuffix(SEPARATOR)) for line in lines]
 
     @staticmethod
     def word_numbers(units: list[str], *, segmented: bool = True) -> list[int]:
@@ -118,13 +119,16 @@ class SpelledWords:
         return units
 
     @staticmethod
-    def undo(units: list[str]) -> str:
-        """Joins units into a line."""
-        words: dict[int, str] = {}
-        for unit, number in zip(units, SpelledWords.word_numbers(units), strict=True):
-            if unit != SPACE:
-                words[number] = words.get(number, "") + unit
-        return unescape(" ".join(words.values()))
+    def undo(sentences: Iterable[list[str]]) -> list[str]:
+        """Joins the units of sentences into lines."""
+        lines = []
+        for units in sentences:
+            words: dict[int, str] = {}
+            for unit, number in zip(units, SpelledWords.word_numbers(units), strict=True):
+                if unit != SPACE:
+                    words[number] = words.get(number, "") + unit
+            lines.append(unescape(" ".join(words.values())))
+        return lines
 
     @staticmethod
     def word_numbers(units: list[str], *, segmented: bool = True) -> list[int]:
@@ -164,6 +168,11 @@ def ranked(counts: Counter[str]) -> list[str]:
 def escape(line: str) -> str:
     """Turns a line into words separated by single spaces, without other white space."""
     return _TO_ESCAPE.sub(lambda match: f"％{ord(match[0]):04x}", line)
+
+
+def escape_within_words(lines: list[str]) -> list[str]:
+    """Returns lines of words divided by single spaces; the words of a line, divided by ASCII white space, hold none."""
+    return [escape(" ".join(split_words(line))) for line in lines]
 
 
 def escaped_words(line: str) -> list[str]:

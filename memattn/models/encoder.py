@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from memattn.attention.configured import ConfiguredLayer, Initializer, initializer_of
+from memattn.models.active_memory import CELLS as ACTIVE_CELLS
+from memattn.models.active_memory import run_steps
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.lstm import LSTM
-from memattn.models.neural_gpu.cells import CELLS as ACTIVE_CELLS
-from memattn.models.neural_gpu.cells import run_steps
 
 # Layers of cells by name, with their further options.
 CELLS: dict[str, tuple[type[tf.keras.layers.Layer], dict[str, bool]]] = {

@@ -14,8 +14,8 @@ from memattn.errors import ConfigError
 from memattn.evaluation import evaluate, metrics
 from memattn.evaluation.evaluate import TestSet
 from memattn.models.interface import Model, aligns
-from memattn.search.scorer import Scorer
 from memattn.search.searcher import Searcher, StoppedError, decode
+from memattn.serving.scorer import Scorer
 
 _COVERED_TARGETS = 0.95  # fraction of the validation targets that active memory must have room for
 

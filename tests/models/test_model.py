@@ -12,8 +12,7 @@ from memattn.data.vocabulary import BOS, EOS
 from memattn.models.decoder import Decoder
 from memattn.models.dropout import dropout
 from memattn.models.encoder import Encoder
-from memattn.models.ensemble import Ensemble
-from memattn.models.interface import aligns
+from memattn.models.interface import Ensemble, aligns
 from memattn.models.seq2seq import Seq2Seq
 from memattn.options import OptionError
 from memattn.search.searcher import Searcher

@@ -10,12 +10,12 @@ from helpers.mechanisms import KERAS_3, assert_all_different, make, random_weigh
 from helpers.models import V, make_model, padded
 
 from memattn import attention
+from memattn.models.active_memory import CELLS
 from memattn.models.decoder import Bridge, Decoder, GRUDecoder
 from memattn.models.embeddings import FeatureReader, TokenReader
 from memattn.models.encoder import ActiveMemoryEncoder, Encoder
 from memattn.models.lstm import LSTM
-from memattn.models.neural_gpu.cells import CELLS
-from memattn.models.neural_gpu.model import KINDS, NeuralGPUConfig
+from memattn.models.neural_gpu import KINDS, NeuralGPUConfig
 from memattn.models.rnnsearch import RNNsearchDecoder
 
 U = 4

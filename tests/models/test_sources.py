@@ -11,8 +11,8 @@ from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.vocabulary import EOS, PAD
 from memattn.models.embeddings import FeatureReader
 from memattn.models.encoder import Encoder, num_states
-from memattn.search.scorer import Scorer
 from memattn.search.searcher import Searcher
+from memattn.serving.scorer import Scorer
 from memattn.training.step import TrainingStep
 
 F = 3

@@ -17,7 +17,7 @@ from memattn.data.sentences import Corpus, Sentences
 from memattn.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation.evaluate import read_split
-from memattn.models.ensemble import Ensemble
+from memattn.models.interface import Ensemble
 from memattn.runs.trained import build_model, load
 from memattn.search.searcher import Searcher, decode, warm_up
 from memattn.search.translation import Hypotheses

@@ -227,10 +227,9 @@ def segment(text: TextSettings, codes: str, chunk: Chunk) -> list[tuple[str, str
 def _warn_of_problems(path: str, tokenizer: SubwordTokenizer, folder: str) -> None:
     """Warns if tokenization changes blanks in the validation targets (`path`), or if BLEU says nothing about them."""
     tokens, references = read_references(folder, "valid")
-    words = list(map(tokenizer.decode, tokens))
     for problem in (
         tokenizers.blank_problem(tokenizer.settings, references),
-        tokenizers.bleu_problem(tokenizer, words),
+        tokenizers.bleu_problem(tokenizer, tokenizer.decode(tokens)),
     ):
         if problem:
             warnings.warn(f"{path}: {problem}", stacklevel=2)
