@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from memattn.attention import AttentionMechanism, ops
-from memattn.attention.configured import ConfiguredLayer, Initializer
+from memattn.attention.configured import Initializer
 from memattn.attention.ops import SparseScores, cast, run_loop
 from memattn.models.dropout import ATTENTION_SEED, dropout, fold_in, split_seed
 
@@ -17,16 +17,19 @@ Cells = list[tuple[tf.Tensor, ...]]
 """The state of each decoder layer: h and c of an LSTM, h of a GRU, [B, U]."""
 
 
-class AttentiveDecoder(ConfiguredLayer):
+class AttentiveDecoder(tf.keras.layers.Layer):
     """A decoder that reads one context in each step from an attention mechanism.
 
-    A decoder defines `_make_weights`, `gates`, `stepper` and `compute_output_shape`.
+    A decoder defines `_make_weights`, `gates` and `stepper`.
 
     Args:
       attention: the mechanism.
       units: width U of the state, and of the queries.
       dropout: rate on the inputs of cells, with a fresh mask in each step.
       initializer: name, config or object, of the weight matrices.
+
+    Attributes:
+      output_size: width F of the input of the output layer; known once the decoder is built.
     """
 
     state_parts = 1
@@ -46,20 +49,15 @@ class AttentiveDecoder(ConfiguredLayer):
         super().__init__(**kwargs)
         self.attention, self.units = attention, units
         self.dropout, self.initializer = dropout, initializer
-        self._has_weights = False
 
-    def build(self, inputs_shape, memory_shape=None):
-        """Makes the weights for inputs [B, T, E] and a memory whose "values" are [B, M, D]."""
-        if memory_shape is not None and not self._has_weights:  # Keras 2 passes only the first shape
-            values_shape = memory_shape["values"]
-            if not self.attention.built:
-                self.attention.build((None, None, self.units), values_shape)
-            self._make_weights(inputs_shape[-1], self.attention.context_size(values_shape[-1]))
-            self._has_weights = True
+    def build(self, inputs_shape, states_shape):
+        """Makes the weights for inputs [B, T, E] and encoder states [B, S, D]."""
+        self.attention.build((None, None, self.units), states_shape)
+        self.output_size = self._make_weights(inputs_shape[-1], self.attention.context_size(states_shape[-1]))
         self.built = True
 
-    def _make_weights(self, width: int, context_size: int) -> None:
-        """Makes the weights for inputs of a width E and contexts of a width D."""
+    def _make_weights(self, width: int, context_size: int) -> int:
+        """Makes the weights for inputs of a width E and contexts of a width; returns `output_size`."""
         raise NotImplementedError
 
     def gates(self, inputs: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
@@ -95,8 +93,6 @@ class AttentiveDecoder(ConfiguredLayer):
 
         Returns the inputs of the output layer [B, T, F], and the attention weights of the memory's values [B, T, M].
         """
-        if not self._has_weights:
-            self.build(inputs.shape, {"values": memory["values"].shape})
         stepper = self.stepper(memory)
         outputs, contexts, weights = self._run_steps(inputs, cells, stepper, seed)
         return stepper.output_features(outputs, contexts), weights
@@ -119,13 +115,6 @@ class AttentiveDecoder(ConfiguredLayer):
 
     def _cast(self, weight) -> tf.Tensor:
         return cast(weight, self.compute_dtype)
-
-    def get_config(self):
-        return {**super().get_config(), "attention": tf.keras.layers.serialize(self.attention)}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**{**config, "attention": tf.keras.layers.deserialize(config["attention"])})
 
 
 class StepResult(NamedTuple):

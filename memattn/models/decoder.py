@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from memattn.attention.configured import ConfiguredLayer, Initializer, initializer_of
+from memattn.attention.configured import Initializer
 from memattn.models.attentive_decoder import AttentiveDecoder, Cells, Stepper, StepResult
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.lstm import run_lstm
@@ -13,7 +13,6 @@ CellFunction = Callable[[tf.Tensor, list[tf.Tensor]], list[tf.Tensor]]
 """From the gates of a step or the input, and the state of a cell, to the next state; all [B, Q, ...]."""
 
 
-@tf.keras.utils.register_keras_serializable("memattn")
 class Decoder(AttentiveDecoder):
     """A stack of LSTM cells that reads one context per step from an attention mechanism.
 
@@ -45,7 +44,7 @@ class Decoder(AttentiveDecoder):
             self.mixing_layer = tf.keras.layers.Dense(  # the attention layer; checkpoints have this name
                 self.units,
                 activation="tanh",
-                kernel_initializer=initializer_of("mix", self.initializer),
+                kernel_initializer=self.initializer,
                 dtype=self.dtype_policy,
                 name="mix",
             )
@@ -54,8 +53,8 @@ class Decoder(AttentiveDecoder):
         """Makes the cell of the layer `name`."""
         return self.cell_type(
             self.units,
-            kernel_initializer=initializer_of(f"{name}/kernel", self.initializer),
-            recurrent_initializer=initializer_of(f"{name}/recurrent_kernel", self.initializer),
+            kernel_initializer=self.initializer,
+            recurrent_initializer=self.initializer,
             dtype=self.dtype_policy,
             **self.cell_options,
         )
@@ -65,13 +64,10 @@ class Decoder(AttentiveDecoder):
         for layer in self.stack:
             layer.build((None, None, width))
             width = self.units
-        if self.mix:
-            self.mixing_layer.build((None, self.units + context_size))
-
-    def compute_output_shape(self, inputs_shape, memory_shape, **_):
-        context_size = self.attention.context_size(memory_shape["values"][-1])
-        features = self.units if self.mix else self.units + context_size
-        return (*inputs_shape[:-1], features), (*inputs_shape[:-1], memory_shape["values"][1])
+        if not self.mix:
+            return self.units + context_size
+        self.mixing_layer.build((None, self.units + context_size))
+        return self.units
 
     def gates(self, inputs, seed=None):
         cell = self.stack[0].cell
@@ -116,7 +112,6 @@ class Decoder(AttentiveDecoder):
         return lambda inputs, state: _lstm(tf.tensordot(tf.concat([inputs, state[0]], -1), kernel, 1) + bias, state[1])
 
 
-@tf.keras.utils.register_keras_serializable("memattn")
 class GRUDecoder(Decoder):
     """A `Decoder` of GRUs as in Cho et al. (2014), where the reset gate comes before the product.
 
@@ -184,8 +179,7 @@ class StackStepper(Stepper):
         return tf.tanh(tf.tensordot(outputs, kernel, 1) + contexts + bias)
 
 
-@tf.keras.utils.register_keras_serializable("memattn")
-class Bridge(ConfiguredLayer):
+class Bridge(tf.keras.layers.Layer):
     """Makes the initial state of a decoder's layers from the encoder's final state.
 
     Args:
@@ -211,7 +205,7 @@ class Bridge(ConfiguredLayer):
     ):
         super().__init__(**kwargs)
         self.kind, self.layers, self.units, self.parts = kind, layers, units, parts
-        self.encoder_units, self.initializer = encoder_units, initializer
+        self.encoder_units = encoder_units
         if kind != "zero":
             self.dense = tf.keras.layers.Dense(
                 units if kind == "backward" else parts * layers * units,

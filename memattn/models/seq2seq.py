@@ -1,6 +1,7 @@
 """The sequence-to-sequence model: encoder, bridge, decoder with attention, output layer."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -13,7 +14,7 @@ from memattn.models.attentive_decoder import AttentiveDecoder, Cells, Stepper
 from memattn.models.decoder import Bridge, Decoder, GRUDecoder
 from memattn.models.dropout import ATTENTION_SEED, SOURCE_SEED, fold_in, split_seed
 from memattn.models.embeddings import FeatureReader, OutputWeights, TokenReader, output_weights, shift_right
-from memattn.models.encoder import CELLS, ActiveMemoryEncoder, Encoder, num_states
+from memattn.models.encoder import CELLS, ActiveMemoryEncoder, Encoder
 from memattn.models.interface import MemoryLength, MemoryRatio, no_slots
 from memattn.models.rnnsearch import RNNsearchDecoder
 from memattn.options import OneOf, Options, PositiveInt, Problems, Range, Rate, raise_first, split
@@ -231,7 +232,7 @@ class Seq2Seq(tf.keras.Model):
             config.attention["name"],
             {**options, "dtype": self.dtype_policy},
             units=config.units,
-            max_source_length=num_states(self.max_source_length, config.encoder_reduce),
+            max_source_length=-(-self.max_source_length // math.prod(config.encoder_reduce)),  # its states
             initializer=uniform,
         )
         if self.source_features is None:
@@ -289,17 +290,15 @@ class Seq2Seq(tf.keras.Model):
     def _build_layers(self) -> None:
         """Makes all weights."""
         source, target = ((None, None, each.output_dim) for each in (self.source_embedding, self.target_embedding))
+        states = (None, None, 2 * self.encoder.units)
         for embedding in (self.source_embedding, self.target_embedding):
             if not embedding.built:
                 embedding.build((None, None))
         self.encoder.build(source)
-        states, final_state = self.encoder.compute_output_shape(source)
-        self.bridge.build(final_state)
-        memory = {"values": states}
-        self.decoder.build(target, memory)
-        features, _ = self.decoder.compute_output_shape(target, memory)
+        self.bridge.build((None, self.encoder.final_size))
+        self.decoder.build(target, states)
         if not self.tied_output:
-            self.output_layer.build(features)
+            self.output_layer.build((None, None, self.decoder.output_size))
         self.built = True
 
     def build(self, source_shape=None, target_shape=None):

@@ -197,14 +197,6 @@ def test_a_model_is_built_without_a_call(monkeypatch):
     assert make_model("memory", {}).count_params() > 0
 
 
-def test_a_decoder_works_outside_a_seq2seq_model():
-    decoder = Decoder.from_config(make_model("memory", {"num_slots": 2}).decoder.get_config())
-    memory = decoder.attention.memorize(tf.random.normal([2, 5, 8]), tf.ones([2, 5], tf.bool))
-    features, scores = decoder(tf.random.normal([2, 3, 8]), [(tf.zeros([2, 8]), tf.zeros([2, 8]))], memory)
-    assert features.shape == (2, 3, 8)
-    assert scores.shape == (2, 3, 2)
-
-
 def test_layers_are_made_in_the_order_that_seeds_and_stored_optimizers_rely_on():
     names = [layer.name for layer in make_model("memory", {"num_slots": 2}).layers]
     assert names[0].startswith("memory_attention")
