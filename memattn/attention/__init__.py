@@ -8,14 +8,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from memattn.attention.base import AttentionMechanism, NoAttention
-from memattn.attention.content import BahdanauAttention, LuongAttention, LuongDotAttention
-from memattn.attention.feed_forward import FeedForwardAttention
+from memattn.attention.content import (
+    BahdanauAttention,
+    LocalMonotonicAttention,
+    LocalPredictiveAttention,
+    LocationAttention,
+    LuongAttention,
+    LuongDotAttention,
+)
 from memattn.attention.latents import LatentsAttention
-from memattn.attention.linear import LinearAttention
-from memattn.attention.local import LocalMonotonicAttention, LocalPredictiveAttention, LocationAttention
 from memattn.attention.memory import MemoryAttention
 from memattn.attention.mocha import MatchaAttention, MochaAttention
 from memattn.attention.monotonic import MonotonicAttention
+from memattn.attention.pooling import FeedForwardAttention, LinearAttention
 from memattn.attention.windowed_memory import SlotMemory, StretchMeansAttention, WindowedMemoryAttention
 from memattn.options import OptionError, arguments, not_one_of
 from memattn.options import Range as Range

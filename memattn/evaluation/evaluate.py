@@ -131,15 +131,13 @@ class Evaluation:
       test_set: the sources that were decoded, and their references.
       result: scores, times and conditions.
       translations: the n best hypotheses of each source.
-      hypotheses: the best hypothesis of each source, words divided by spaces.
-      detokenized_hypotheses: the best hypotheses as ordinary text.
+      comparison: the best hypotheses beside the references.
     """
 
     test_set: TestSet
     result: Result
     translations: list[Translation]
-    hypotheses: list[str]
-    detokenized_hypotheses: list[str]
+    comparison: Comparison
 
 
 def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, rouge: bool = False) -> Evaluation:
@@ -180,8 +178,7 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, rouge: bool =
         **conditions(),
         config=configs.to_dict(config),
     )
-    detokenized_hypotheses, _ = comparison.detokenized
-    return Evaluation(test_set, result, translations, comparison.hypotheses, detokenized_hypotheses)
+    return Evaluation(test_set, result, translations, comparison)
 
 
 def _model_fields(trained: Trained) -> dict[str, Any]:
@@ -219,12 +216,11 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, num_plot
 
 def _texts(evaluation: Evaluation, trained: Trained) -> dict[str, list[str]]:
     """Returns the lines of each text file. Detokenized text has files only if it differs from tokenized text."""
-    test_set = evaluation.test_set
-    tokenized = evaluation.hypotheses, test_set.references
-    detokenized = evaluation.detokenized_hypotheses, test_set.detokenized_references
+    comparison = evaluation.comparison
+    tokenized = comparison.hypotheses, comparison.references
     texts = dict(zip((HYPOTHESES, REFERENCES), tokenized, strict=True))
-    if detokenized != tokenized:
-        texts |= dict(zip(DETOKENIZED, detokenized, strict=True))
+    if comparison.detokenized != tokenized:
+        texts |= dict(zip(DETOKENIZED, comparison.detokenized, strict=True))
     if trained.config.decoding.n_best > 1:
         texts[N_BEST] = [
             f"{i}\t{score:.6f}\t{line}"

@@ -1,5 +1,6 @@
 """Active memory (Kaiser & Bengio, 2016): cells, whose convolutions change all positions of a memory, and its steps."""
 
+import abc
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -62,6 +63,7 @@ class Cell(tf.keras.layers.Layer):
         scaled = tf.keras.initializers.VarianceScaling(self.gain**2, "fan_in", "uniform")
         return self.add_weight(shape=(3, self.columns, self.maps, outputs), initializer=scaled, name=name)
 
+    @abc.abstractmethod
     def call(self, memory, lengths, tape=None, seed=None):
         """Returns the next memory [R, n, w, m].
 
@@ -71,7 +73,6 @@ class Cell(tf.keras.layers.Layer):
           tape: W * p of the output tape [R, n, w, 3m], or None.
           seed: [2], turns dropout on.
         """
-        raise NotImplementedError
 
     def first_column(self, embedded, lengths, seed):
         """Returns the first memory's first column [B, n, m] for embedded sources; `seed` [2] turns dropout on."""

@@ -4,6 +4,7 @@ A context is c = weights @ values (Eqs. 1 and 6). It enters two linear layers: t
 input feeding, of this step in RNNsearch), and the output layer's input.
 """
 
+import abc
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -56,21 +57,21 @@ class AttentiveDecoder(tf.keras.layers.Layer):
         self.output_size = self._make_weights(inputs_shape[-1], self.attention.context_size(states_shape[-1]))
         self.built = True
 
+    @abc.abstractmethod
     def _make_weights(self, width: int, context_size: int) -> int:
         """Makes the weights for inputs of a width E and contexts of a width; returns `output_size`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def gates(self, inputs: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns what inputs [..., E] contribute to the gates of a step [..., G], biases included."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def stepper(self, memory: dict[str, tf.Tensor], *, for_search: bool = False) -> "Stepper":
         """Does the work that all steps over one memory share; returns the stepper that runs single steps.
 
         A search has no dropout, and many queries of each source. So with `for_search`, what the mechanism's method
         `for_search` returns computes the weights, and products with the memory may be precomputed.
         """
-        raise NotImplementedError
 
     def _stepper_arguments(
         self,
@@ -168,13 +169,13 @@ class Stepper:
             "attention": self._attention.initial_state(self._memory, num_queries),
         }
 
+    @abc.abstractmethod
     def __call__(self, gates: tf.Tensor, state: dict, seed: tf.Tensor | None = None) -> StepResult:
         """Runs one step for gates [B, Q, G], which the decoder's `gates` made of the inputs."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def output_features(self, outputs: tf.Tensor, contexts: tf.Tensor) -> tf.Tensor:
         """Returns the input of the output layer [B, Q, F], for the outputs and contexts of steps."""
-        raise NotImplementedError
 
     def read(self, queries: tf.Tensor, state: Any, seed: tf.Tensor | None = None) -> ReadResult:
         """Reads the memory with queries [B, Q, U] and the attention mechanism's state."""

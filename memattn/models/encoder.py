@@ -1,5 +1,6 @@
 """Encoders: their base, forward and backward stacks of LSTMs or GRUs, and active memory."""
 
+import abc
 import math
 from collections.abc import Sequence
 
@@ -57,6 +58,7 @@ class BaseEncoder(tf.keras.layers.Layer):
         """Returns the mask of the states [B, P] for the mask of the inputs [B, S], whose padding comes last."""
         return mask[:, :: self.reduction]
 
+    @abc.abstractmethod
     def call(
         self, inputs: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False
     ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -71,7 +73,6 @@ class BaseEncoder(tf.keras.layers.Layer):
         Returns:
           The states [B, P, D], where P is S divided by `reduction` and rounded up, and the final state [B, F].
         """
-        raise NotImplementedError
 
 
 class Encoder(BaseEncoder):

@@ -116,23 +116,17 @@ class AligningModel(DecodingModel, Protocol):
 
 
 class Model(DecodingModel, Protocol):
-    """A Keras model that can be trained."""
+    """A Keras model that can be trained.
 
-    @property
-    def max_source_length(self) -> int:
-        """Length of the longest source of the training set; in tokens, the end of sentence counts."""
+    Attributes:
+      max_source_length: length of the longest source of the training set; in tokens, the end of sentence counts.
+      dtype_policy, weights, trainable_variables: as Keras has them.
+    """
 
-    @property
-    def dtype_policy(self) -> Any:
-        """Keras' policy of the types that the model stores and computes in."""
-
-    @property
-    def weights(self) -> list:
-        """All weights, Keras' or TensorFlow's variables."""
-
-    @property
-    def trainable_variables(self) -> list:
-        """The weights that training updates."""
+    max_source_length: int
+    dtype_policy: Any
+    weights: list
+    trainable_variables: list
 
     def count_params(self) -> int:
         """Returns the number of parameters."""

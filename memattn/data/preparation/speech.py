@@ -17,7 +17,7 @@ from memattn.data import corpus, features
 from memattn.data import tokenizer as tokenizers
 from memattn.data.preparation import audio
 from memattn.data.preparation.chunks import map_in_order
-from memattn.data.preparation.folder import Counts, make, write_lines
+from memattn.data.preparation.folder import Counts, make_corpus, write_lines
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
 from memattn.data.units import escaped_words
 from memattn.data.vocabulary import Vocabulary
@@ -115,7 +115,7 @@ def prepare(
         return _write_files(manifests, settings, unfinished, workers, is_shared=bool(shared))
 
     sources = {split: [path] for split, path in manifests.items()}
-    return make(folder, dataclasses.asdict(settings), sources, write, release, shared_files)
+    return make_corpus(folder, dataclasses.asdict(settings), sources, write, release, shared_files)
 
 
 def read_manifest(path: str) -> list[Utterance]:
