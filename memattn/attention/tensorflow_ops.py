@@ -111,37 +111,6 @@ def normal(sizes: Any, seed: Tensor, dtype: Any) -> Tensor:
     return tf.random.stateless_normal(sizes, seed, dtype=dtype, alg=GENERATOR)
 
 
-class StepList:
-    """Collects a tensor of the same shape in each step of a `tf.while_loop`, in place of a TensorArray.
-
-    The gradient of `TensorArray.write` reads an element, then sets it to 0, for which XLA copies the tensors of all
-    steps in each step. The gradient of a list only reads.
-
-    The loop hands a handle from step to step: first `empty`, then what `append` returned.
-
-    Args:
-      dtype: type of the tensors.
-      steps: number of steps, at least 1.
-    """
-
-    def __init__(self, dtype: tf.DType, steps: int | tf.Tensor):
-        self._dtype, self._shape = dtype, tf.TensorShape(None)
-        self._steps = steps if isinstance(steps, int) else -1
-        self.empty = tf.raw_ops.EmptyTensorList(element_shape=-1, max_num_elements=steps, element_dtype=dtype)
-
-    def append(self, handle: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
-        """Returns the handle of a list with one more tensor."""
-        self._shape = tensor.shape
-        return tf.raw_ops.TensorListPushBack(input_handle=handle, tensor=tensor)
-
-    def stack(self, handle: tf.Tensor) -> tf.Tensor:
-        """Returns the tensors of all steps [T, ...]."""
-        sizes = [-1 if size is None else size for size in self._shape]
-        return tf.raw_ops.TensorListStack(
-            input_handle=handle, element_shape=sizes, element_dtype=self._dtype, num_elements=self._steps
-        )
-
-
 def run_loop(
     step: Callable[[tf.Tensor, tf.Tensor, Any], tuple[Sequence[tf.Tensor], Any]],
     state: Any,
@@ -166,14 +135,22 @@ def run_loop(
     steps = inputs.shape[1] if inputs.shape[1] is not None else tf.shape(inputs)[1]
     by_step = tf.transpose(inputs, [1, 0, *range(2, inputs.shape.rank)])[:, :, None]
     by_step = tf.TensorArray(inputs.dtype, steps).unstack(by_step)  # inputs[:, time] has a gradient of T steps
-    lists = [StepList(dtype, steps) for _ in range(num_outputs)]
+    # Lists collect the outputs. The gradient of `TensorArray.write` reads an element, then sets it to 0, for which XLA
+    # copies the tensors of all steps in each step. The gradient of a list only reads.
+    empty = tf.raw_ops.EmptyTensorList(element_shape=-1, max_num_elements=steps, element_dtype=dtype)
+    shapes: list[list[int]] = []
 
-    def body(time, state, handles):
+    def body(time, state, lists):
         outputs, state = step(time, by_step.read(time), state)
-        tensors = zip(lists, handles, outputs, strict=True)
-        return time + 1, state, [step_list.append(handle, output[:, 0]) for step_list, handle, output in tensors]
+        outputs = [output[:, 0] for output in outputs]
+        shapes[:] = [[-1 if size is None else size for size in output.shape] for output in outputs]
+        pairs = zip(lists, outputs, strict=True)
+        lists = [tf.raw_ops.TensorListPushBack(input_handle=each, tensor=output) for each, output in pairs]
+        return time + 1, state, lists
 
-    loop = (0, state, [step_list.empty for step_list in lists])
-    _, _, handles = tf.while_loop(lambda time, *_: time < steps, body, loop, maximum_iterations=steps)
-    outputs = [step_list.stack(handle) for step_list, handle in zip(lists, handles, strict=True)]  # [T, B, F]
-    return [tf.transpose(output, [1, 0, 2]) for output in outputs]
+    loop = (0, state, [empty] * num_outputs)
+    _, _, lists = tf.while_loop(lambda time, *_: time < steps, body, loop, maximum_iterations=steps)
+    options = {"element_dtype": dtype, "num_elements": steps if isinstance(steps, int) else -1}
+    pairs = zip(lists, shapes, strict=True)
+    stacks = [tf.raw_ops.TensorListStack(input_handle=each, element_shape=size, **options) for each, size in pairs]
+    return [tf.transpose(outputs, [1, 0, 2]) for outputs in stacks]
