@@ -7,20 +7,44 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from memattn.attention.base import AttentionMechanism
-from memattn.attention.content import BahdanauAttention, LuongAttention, LuongDotAttention
-from memattn.attention.feed_forward import FeedForwardAttention
+from memattn.attention.base import AttentionMechanism, NoAttention
+from memattn.attention.content import (
+    BahdanauAttention,
+    LocalMonotonicAttention,
+    LocalPredictiveAttention,
+    LocationAttention,
+    LuongAttention,
+    LuongDotAttention,
+)
 from memattn.attention.latents import LatentsAttention
-from memattn.attention.linear import LinearAttention
-from memattn.attention.local import LocalMonotonicAttention, LocalPredictiveAttention, LocationAttention
 from memattn.attention.memory import MemoryAttention
 from memattn.attention.mocha import MatchaAttention, MochaAttention
 from memattn.attention.monotonic import MonotonicAttention
-from memattn.attention.none import NoAttention
-from memattn.attention.slot_memory import SlotMemory as SlotMemory
-from memattn.attention.windowed_memory import StretchMeansAttention, WindowedMemoryAttention
+from memattn.attention.pooling import FeedForwardAttention, LinearAttention
+from memattn.attention.windowed_memory import SlotMemory, StretchMeansAttention, WindowedMemoryAttention
 from memattn.options import OptionError, arguments, not_one_of
 from memattn.options import Range as Range
+
+__all__ = [
+    "AttentionMechanism",
+    "BahdanauAttention",
+    "FeedForwardAttention",
+    "LatentsAttention",
+    "LinearAttention",
+    "LocalMonotonicAttention",
+    "LocalPredictiveAttention",
+    "LocationAttention",
+    "LuongAttention",
+    "LuongDotAttention",
+    "MatchaAttention",
+    "MemoryAttention",
+    "MochaAttention",
+    "MonotonicAttention",
+    "NoAttention",
+    "SlotMemory",
+    "StretchMeansAttention",
+    "WindowedMemoryAttention",
+]
 
 MECHANISMS: dict[str, type[AttentionMechanism]] = {
     "none": NoAttention,
@@ -78,7 +102,7 @@ def _outside_class(reference: str) -> type[AttentionMechanism]:
     return kind
 
 
-def keys(kind: type[AttentionMechanism]) -> dict[str, inspect.Parameter]:
+def config_arguments(kind: type[AttentionMechanism]) -> dict[str, inspect.Parameter]:
     """Returns the arguments of a mechanism's constructor that a config sets, by name."""
     return {name: each for name, each in kind.constructor_arguments().items() if name not in MODEL_ARGUMENTS}
 
@@ -91,7 +115,7 @@ def complete(attention: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(attention, Mapping):
         raise OptionError("attention", f"expected a mapping such as {{name: bahdanau}}, not {attention!r:.80}")
     name = attention.get("name", DEFAULT)
-    known = keys(mechanism(name))
+    known = config_arguments(mechanism(name))
     try:
         given = arguments({**known, "name": _NAME}, attention, name)
         for option, parameter in known.items():

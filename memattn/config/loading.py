@@ -30,7 +30,7 @@ class Origin:
         self.name = name
         self.lines: dict[str, str] = {}
 
-    def replace(self, key: str, line: str) -> None:
+    def record(self, key: str, line: str) -> None:
         """Records the line of a key and of all keys below it, and of keys above it that have no line yet."""
         self.lines = {
             known: other for known, other in self.lines.items() if not known.startswith((f"{key}.", f"{key}["))
@@ -86,7 +86,7 @@ def _overridden(tree: Mapping, overrides: Sequence[str], origin: Origin) -> Conf
         if not equals or not key:
             raise ConfigError(f"--set {short(override)}: write --set key=value, e.g. --set model.units=128")
         changes[key] = _parse(text, Origin(f"--set {short(key)}"))
-        origin.replace(key, f"--set {short(override)}")
+        origin.record(key, f"--set {short(override)}")
     return checked(apply_changes(tree, changes), origin)
 
 
@@ -96,7 +96,7 @@ def checked(tree: Mapping, origin: Origin) -> Config:
         if name in hints(Config):
             continue
         keys = _keys_named(str(name), Config)
-        if any(name in attention.keys(mechanism) for mechanism in attention.MECHANISMS.values()):
+        if any(name in attention.config_arguments(mechanism) for mechanism in attention.MECHANISMS.values()):
             keys.append(f"model.attention.{name}")
         if keys:
             raise origin.error(name, f"unknown key; did you mean {' or '.join(keys)}?")

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from memattn.attention import MECHANISMS, keys
+from memattn.attention import MECHANISMS, config_arguments
 from memattn.config.commented import arguments, comments, summary
 from memattn.config.loading import sections_of
 from memattn.config.sections import Config
@@ -61,7 +61,7 @@ def _mechanism_lists() -> list[str]:
     lines, without, first = [], [], {}
     for name, mechanism in MECHANISMS.items():
         meanings, rows, shared = arguments(mechanism), [], {}
-        for option, parameter in keys(mechanism).items():
+        for option, parameter in config_arguments(mechanism).items():
             if parameter.annotation is Any or option not in meanings:
                 problem = f"argument {option} needs an annotation, and a line in its Args:"
                 raise ConfigError(f"{mechanism.__name__}: {problem}")

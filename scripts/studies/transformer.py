@@ -371,16 +371,17 @@ def test(task: Task, model: Transformer) -> dict[str, float]:
     pairs = corpus.read_corpus(task.folder, task.split, vocabulary)
     tokens, references = corpus.read_references(task.folder, task.split)
     decode = compiled(model, lambda source: search(model, model.memorize(source), 1, 2 * source.shape[1]))
-    hypotheses, width = [""] * len(tokens), int(pairs.target.lengths().max())
+    width = int(pairs.target.lengths().max())
+    hypotheses: list[list[str]] = [[]] * len(tokens)
     accuracy = keras.metrics.SparseCategoricalAccuracy()
     for members, source in decoding_batches(pairs.source, batch_size=64, num_buckets=_BUCKETS):
         target = pairs.target.padded(members, len(source), width)
         accuracy.update_state(target, model.predict_on_batch((source, before(target))), is_token(target))
         for index, ids in zip(members, ops.convert_to_numpy(decode(source)), strict=False):
-            hypotheses[index] = words.decode(vocabulary.decode(ids))
+            hypotheses[index] = vocabulary.decode(ids)
     comparison = metrics.Comparison(
-        hypotheses,
-        [words.decode(line) for line in tokens],
+        words.decode(hypotheses),
+        words.decode(tokens),
         detokenize=words.detokenize,
         detokenized_references=references,
     )

@@ -209,7 +209,10 @@ def test_error_rates_count_edits(metric, hypotheses, references, value, counts):
 def test_error_rates_and_rouge_are_of_ordinary_text(metric, value):
     pytest.importorskip("jiwer")
     pytest.importorskip("rouge_score")
-    ordinary = {"detokenize": lambda line: line.replace("@@ ", ""), "detokenized_references": ["a dog"]}
+    ordinary = {
+        "detokenize": lambda lines: [line.replace("@@ ", "") for line in lines],
+        "detokenized_references": ["a dog"],
+    }
     assert score(metric, ["a d@@ ot"], ["a d@@ og"], **ordinary).value == pytest.approx(value)
 
 

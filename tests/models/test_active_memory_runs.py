@@ -13,12 +13,12 @@ from helpers.runs import NO_STRATEGY, assert_same_run, evaluate
 from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError
-from memattn.models.neural_gpu.model import KINDS
+from memattn.models.neural_gpu import KINDS
 from memattn.runs.trained import load
-from memattn.search.scorer import Scorer
 from memattn.search.searcher import Searcher, best_memory_length
 from memattn.search.translation import Hypotheses
 from memattn.serving import saved_model
+from memattn.serving.scorer import Scorer
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
 from memattn.training.validation import Validation

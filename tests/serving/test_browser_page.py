@@ -155,7 +155,7 @@ def test_text_is_split_and_joined_as_by_python(measured, runs):
     tokenizer = load([runs[0][0]], [], None).tokenizer
     result = measured[0]["results"][0]
     assert result["units"] == [tokenizer.encode(line, "source") for line in LINES]
-    assert result["words"] == [tokenizer.detokenize(line) for line in WORDS]
+    assert result["words"] == tokenizer.detokenize(WORDS)
 
 
 @pytest.mark.long

@@ -50,7 +50,7 @@ def translations(folder, run, lines):
     for line, k in np.argwhere(np.isfinite(outputs["scores"])):
         target = [token.decode() for token in outputs["tokens"][line, k] if token]
         weights = outputs["alignments"][line, k, : len(target), : len(rows[line])]
-        text = run.tokenizer.detokenize(run.tokenizer.decode(target))
+        (text,) = run.tokenizer.detokenize(run.tokenizer.decode([target]))
         results.append({"line": line + 1, "text": text, "source": rows[line], "target": target})
         results[-1] |= {"score": outputs["scores"][line, k], "weights": weights}
     return results
@@ -120,9 +120,7 @@ def test_signatures_of_tokens_need_no_memattn(exported, tmp_path):
     outputs = json.loads(result.stdout)
     targets = [[word for word in words if word] for line in outputs["tokens"] for words in line]
     lines = list(translator(run, n_best=3)(["Haus Hund Katze.", "Haus."], 1))
-    assert [line.split("\t")[1] for line in lines] == [
-        run.tokenizer.detokenize(run.tokenizer.decode(target)) for target in targets
-    ]
+    assert [line.split("\t")[1] for line in lines] == run.tokenizer.detokenize(run.tokenizer.decode(targets))
     np.testing.assert_allclose(outputs["weights"], np.ones_like(outputs["weights"]), rtol=1e-4)  # of Bahdanau attention
 
 

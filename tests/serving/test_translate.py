@@ -18,24 +18,22 @@ from helpers.runs import NO_STRATEGY, evaluate, translator
 from helpers.texts import SETTINGS
 
 from memattn.config import DecodingConfig
-from memattn.data.bpe import Subwords
 from memattn.data.preparation import parallel
 from memattn.data.tokenizer import SubwordTokenizer
+from memattn.data.units import Subwords
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError, DataError
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import metrics
 from memattn.evaluation.evaluate import read_files, write
 from memattn.evaluation.metrics import Comparison
-from memattn.models.ensemble import Ensemble
+from memattn.models.interface import Ensemble
 from memattn.runs.run import Run
 from memattn.runs.trained import load
-from memattn.search.scorer import Scorer
 from memattn.search.searcher import Searcher
 from memattn.search.translation import Translation
-from memattn.serving.attention_output import Part, word_alignment
-from memattn.serving.pair_scorer import PairScorer
-from memattn.serving.streaming import available_lines
+from memattn.serving.lines import Part, available_lines, word_alignment
+from memattn.serving.scorer import PairScorer, Scorer
 from memattn.serving.translator import split
 from memattn.training.trainer import train
 
@@ -412,7 +410,7 @@ def test_a_line_that_is_split_has_the_translations_of_its_pieces(trained):
         score_of_pieces = sum(float(piece[k][0]) for piece in alone)
         assert float(rows[2 + k][1]) == pytest.approx(score_of_pieces, abs=1e-4)
     tokens = [trained.tokenizer.encode(piece[0][1], "target") for piece in alone]
-    assert rows[2][2] == trained.tokenizer.detokenize(trained.tokenizer.decode(sum(tokens, [])))
+    assert [rows[2][2]] == trained.tokenizer.detokenize(trained.tokenizer.decode([sum(tokens, [])]))
 
 
 def test_a_line_that_is_cut_has_the_translation_of_its_first_tokens(trained):
@@ -442,7 +440,7 @@ def test_a_line_that_is_split_has_alignments_of_all_its_words(trained):
     (soft,) = long_line_translator(trained, alignment="soft")([line], 1)
     text, pairs = hard.split("\t")
     pairs = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
-    words = trained.tokenizer.decode(trained.tokenizer.encode(text, "target")).split()
+    words = trained.tokenizer.decode([trained.tokenizer.encode(text, "target")])[0].split()
     assert [word for _, word in pairs] == list(range(len(words)))
     soft = json.loads(soft)
     assert soft["text"] == text

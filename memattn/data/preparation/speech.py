@@ -13,12 +13,13 @@ import numpy as np
 from tqdm import tqdm
 
 from memattn import files
-from memattn.data import bpe, corpus, features
+from memattn.data import corpus, features
 from memattn.data import tokenizer as tokenizers
 from memattn.data.preparation import audio
 from memattn.data.preparation.chunks import map_in_order
-from memattn.data.preparation.folder import Counts, make, write_lines
+from memattn.data.preparation.folder import Counts, make_corpus, write_lines
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
+from memattn.data.units import escaped_words
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError, abbreviated, printable
 from memattn.files import read_lines
@@ -114,7 +115,7 @@ def prepare(
         return _write_files(manifests, settings, unfinished, workers, is_shared=bool(shared))
 
     sources = {split: [path] for split, path in manifests.items()}
-    return make(folder, dataclasses.asdict(settings), sources, write, release, shared_files)
+    return make_corpus(folder, dataclasses.asdict(settings), sources, write, release, shared_files)
 
 
 def read_manifest(path: str) -> list[Utterance]:
@@ -193,7 +194,7 @@ def _write_statistics(train: _Recordings, folder: str) -> None:
 
 def _learn_units(texts: list[str], settings: Settings, folder: str) -> None:
     """Writes text settings, units and vocabulary, learned from the training text."""
-    words = Counter(word for text in texts for word in bpe.escape(text).split(" ") if word)
+    words = Counter(word for text in texts for word in escaped_words(text))
     characters = {character for word in words for character in word}
     size = settings.bpe_units or len(characters) + 1  # and one unit for spaces
     tokenizer, units = tokenizers.learn(words, settings.text, size)

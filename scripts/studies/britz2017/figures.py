@@ -11,7 +11,7 @@ from memattn.evaluation import styles
 from memattn.models.interface import AligningModel
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
-from memattn.search.translation import translation
+from memattn.search.translation import translations
 from memattn.sweeps.runs import SweepRun
 from studies import names, plots
 from studies.output import Output, at_least_one
@@ -113,7 +113,7 @@ def draw_alignments(output: Output, runs: list[SweepRun], title: str, *, length:
         wanted = lengths.max() if length is None else lengths[abs(lengths - length).argmin()]
         index = int((lengths == wanted).argmax())
         hypotheses = Searcher(trained.model, run.config.decoding, trained.lexicon)(sentences[index][None])
-        hypothesis = translation(hypotheses, 0, trained.vocabulary).best
+        hypothesis = translations(hypotheses, trained.vocabulary)[0].best
         model = cast(AligningModel, trained.model)
         aligned = evaluation_plots.align(model, trained.vocabulary, sentences, index, hypothesis)
         name, settings = model_name(run), model_words(run)
