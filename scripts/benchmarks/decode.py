@@ -29,6 +29,8 @@ BATCH_INT8 = {50: 4, 100: 2, math.inf: 1}
 
 
 def main() -> int:
+    import tensorflow as tf
+
     from benchmarks import lower_bounds
 
     options = flags.FLAGS
@@ -55,10 +57,11 @@ def main() -> int:
         works.append((length, runners))
     for _, runners in works:
         race.check(runners)
+    races = [race.race(runners, options) for _, runners in works]
+    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
+    rate = lower_bounds.multiply_adds_per_second(32 * options.beam_size, 2 * options.units, 4 * options.units)
     rows = []
-    rate = race.multiply_adds_per_second(32 * options.beam_size, 2 * options.units, 4 * options.units, options)
-    for length, runners in works:
-        measured = race.race(runners, options)
+    for (length, runners), measured in zip(works, races, strict=True):
         for name, result in measured.items():
             row = tables.row(name, length, result, measured)
             system = systems.SYSTEMS[name]

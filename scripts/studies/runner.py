@@ -70,7 +70,6 @@ KINDS = {
     # Runs on longer examples start from those on single verses.
     "long_texts": Kind(("long_texts", "long_texts_verses", "long_texts_documents"), split="test"),
     "baselines": Kind(),
-    "baselines_translation": _TESTED,
     "windowed_memory": Kind(("windowed_memory", "windowed_memory_200", "windowed_memory_slots")),
     "pace": Kind(),
     "speech": _TESTED,
@@ -123,7 +122,6 @@ TARGETS = {
     "first_contexts": Target((), open_questions.first_contexts),
     "slots_by_length": Target(("table1",), open_questions.slots_by_length),
     "errors_by_position": Target(("table1",), open_questions.errors_by_position),
-    "bleu_by_length": Target(("table1", "translation"), open_questions.bleu_by_length),
     "slots": Target(("tasks",), future_work.slots),
     "nested_slots": Target(("tasks",), future_work.nested_slots),
     "teacher": Target(("teachers", "taught"), future_work.teacher),
@@ -148,10 +146,6 @@ TARGETS = {
     "bridge": Target(("bridge", "bridge_translation"), windowed.bridge),
     "windows": Target(("windows",), windowed.windows),
     "baselines": Target(("baselines",), windowed.baselines),
-    "baselines_translation": Target(
-        ("baselines_translation",),
-        table_of_runs("Multi30k English to German: windowed memory and plain means of stretches"),
-    ),
     "long_texts": Target(("long_texts",), long_texts.long_texts),
     "long_texts_decoding": Target(("long_texts",), long_texts.decoding),
     "windowed_memory": Target(("windowed_memory",), windowed.windowed_memory),

@@ -10,7 +10,7 @@ from helpers.repository import ROOT
 from helpers.runs import made_up_result
 from helpers.studies import TINY, made_up, rows_of, run_in_forks, write_study
 from matplotlib import image
-from studies import estimates, long_texts, plots, runner
+from studies import estimates, family, long_texts, plots, runner
 from studies.britz2017 import figures, open_questions, printed, tables, windowed
 from studies.output import MISSING, Output
 from studies.runs import text_name
@@ -358,12 +358,12 @@ def test_bleu_by_length_scores_the_sentences_of_each_range_of_lengths(tmp_path):
         runs.append(SweepRun(name, str(tmp_path / name), config, made_up_result(config), curve))
         write_translations(runs[-1], hypotheses, lines)
     output = Output(str(tmp_path), "small")
-    open_questions.bleu_by_length(output, runs, [])
+    family.rnnsearch_by_length(output, runs)
     rows = rows_of(output)
     assert [row["source tokens"] for row in rows] == ["1-2", "3-4", "5-6", "7-8"]
     assert [row["sentences"] for row in rows] == ["2"] * 4
-    assert [row["bahdanau"] for row in rows[1:]] == ["100.00"] * 3
-    assert [row["none"] for row in rows[1:]] == ["100.00", "0.00", "0.00"]
+    assert [row["bahdanau, trained to inf"] for row in rows[1:]] == ["100.00"] * 3
+    assert [row["none, trained to inf"] for row in rows[1:]] == ["100.00", "0.00", "0.00"]
 
 
 def test_an_estimate_counts_each_weight_once_a_token_and_twice_for_its_gradient():
