@@ -3,7 +3,6 @@
 decode         beam search of a batch of sources
 train          one training step
 trained        beam search of trained runs on a split, in turns, with their scores
-latency        one sentence at a time
 small_devices  memattn in ONNX beside CTranslate2 and Marian in int8
 tokens         one decoder step against the length of the source
 paper          decode times in the layout of the paper's Tables 1 and 3
@@ -17,7 +16,7 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 import functools
 import importlib
 
-BENCHMARKS = ("decode", "train", "trained", "latency", "small_devices", "tokens", "paper", "replicas")
+BENCHMARKS = ("decode", "train", "trained", "small_devices", "tokens", "paper", "replicas")
 
 
 def main() -> None:

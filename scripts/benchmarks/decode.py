@@ -42,7 +42,8 @@ def main() -> int:
         runners = {}
         for name in options.systems:
             worker, precision = systems.SYSTEMS[name].worker, systems.SYSTEMS[name].precision
-            sizes, processes = BATCH_INT8 if precision == "int8" else BATCH[worker], PROCESSES[worker]
+            processes = min(PROCESSES[worker], options.examples)
+            sizes = BATCH_INT8 if precision == "int8" else BATCH[worker]
             batch = options.batch_size or next(size for bound, size in sizes.items() if longest <= bound)
             batch = min(batch, -(-options.examples // processes))
             work = race.decoding_work(

@@ -1,5 +1,6 @@
 """Makes tables and figures by name, training missing runs."""
 
+import collections
 import json
 import os
 from collections.abc import Callable, Collection, Mapping
@@ -35,10 +36,9 @@ class Kind(NamedTuple):
 
 
 _TESTED = Kind(split="test")
-KINDS = {
+KINDS: collections.defaultdict[str, Kind] = collections.defaultdict(Kind)
+KINDS |= {
     "table1": Kind(is_timed=True),
-    "scorings": Kind(),
-    "alignments": Kind(),
     "translation": _TESTED,
     "figure8": Kind(),
     "ablations": Kind(is_timed=True),
@@ -46,12 +46,8 @@ KINDS = {
     "renormalize": Kind(split="test", is_timed=True),
     "memory_rows": Kind(is_timed=True),  # captions, but validation BLEU is compared
     "longer": Kind(is_timed=True),
-    "tasks": Kind(),
-    "teachers": Kind(),
-    "taught": Kind(),
     "taught_translation": _TESTED,
     "taught_nine_epochs": Kind(split="test", is_timed=True),
-    "long_sources": Kind(),
     "family": Kind(is_timed=True),
     "rnnsearch": Kind(is_timed=True),
     "family_translation": Kind(split="test", is_timed=True),
@@ -60,18 +56,13 @@ KINDS = {
     "arithmetic": Kind(
         ("addition", "multiplication", "addition_columns_5", "addition_columns_10", "addition_columns_20")
     ),
-    "memory_length": Kind(),
     "active_translation": _TESTED,
     "parsing": _TESTED,
     "spelled": _TESTED,
-    "bridge": Kind(),
     "bridge_translation": _TESTED,
-    "windows": Kind(),
     # Runs on longer examples start from those on single verses.
     "long_texts": Kind(("long_texts", "long_texts_verses", "long_texts_documents"), split="test"),
-    "baselines": Kind(),
     "windowed_memory": Kind(("windowed_memory", "windowed_memory_200", "windowed_memory_slots")),
-    "pace": Kind(),
     "speech": _TESTED,
     "speech_person": _TESTED,
 }

@@ -160,8 +160,7 @@ def measure(command, tmp_path):
     """measure(name, options...) runs a benchmark of tiny models; returns the rows of its table and the caption."""
 
     def run_benchmark(name, *options):
-        small = ["--repeats", "2", "--jit_compile", "false", "--threads", "1"]
-        small += ["--batch_size", "2"] if name != "latency" else []  # latency has batches of size 1
+        small = ["--repeats", "2", "--jit_compile", "false", "--threads", "1", "--batch_size", "2"]
         places = ["--output", tmp_path / "out" / "times", "--logs", tmp_path / "logs"]
         status, _, stderr = command(ROOT, "scripts.benchmark", name, *small, *places, *options)
         assert status == 0, stderr[-2000:]
@@ -209,22 +208,6 @@ def test_a_decoder_step_is_timed_and_drawn(measure, tmp_path):
     assert [row["L"] for row in rows] == ["3", "6"]
     assert caption.startswith("Time to decode one token")
     assert (tmp_path / "out" / "times.png").exists()
-
-
-@pytest.mark.long
-def test_the_latency_of_a_sentence_is_timed_beside_its_decoder_steps(measure):
-    name = "memattn: Bahdanau"
-    rows, _ = measure("latency", "--systems", name, "--lengths", "40,80", "--units", "8", "--beam_sizes", "1,2")
-    assert [(row["system"], row["L"]) for row in rows] == [
-        (f"{name}, beam {beam}", length) for beam in (1, 2) for length in ("40", "80")
-    ]
-    for row in rows:
-        if row["ms a step"]:  # empty where a busy machine gives no usable time
-            steps = int(row["L"]) * float(row["ms a step"]) / 1000
-            assert float(row["over steps"]) == pytest.approx(float(row["seconds"]) / steps, rel=0.02)
-        else:
-            assert row["over steps"] == ""
-    assert {row["speed-up over our Bahdanau"] for row in rows} == {"1.0"}
 
 
 @pytest.mark.long
