@@ -8,124 +8,16 @@ training is stopped, the same command resumes it.
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
-import glob
-import json
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
-
 from absl import flags
-from benchmarks.tables import pivot, system_lines
-from benchmarks.tokens import MEASURE
-from studies.plots import draw_lines, label_ends, picture
-from studies.runs import LEARNED, steps_to
-
-from memattn import config as configs
-from memattn import files
-from memattn.errors import RunError
-from memattn.evaluation import formatting, styles
-from memattn.runs.result import conditions
-from memattn.runs.run import ALIGNMENTS, Run
-from memattn.sweeps import tables
-from memattn.sweeps.runner import run_sweep
-from memattn.sweeps.runs import SweepRun, finished
-
-SCRIPTS = Path(__file__).resolve().parent
-CONFIG = SCRIPTS.parent / "configs/copy/demo.yaml"
-LENGTHS = (20, 200, 2000)  # sources whose decoder steps are timed
-CONDITIONS = """\
-Copying up to 20 symbols, scaled down: one layer of 128 units, one seed, 400 training steps.
-Times: 2 sources of S tokens, 10 hypotheses each, random weights."""
 
 
 def main() -> int:
-    folder = flags.FLAGS.output
-    print("1 of 2: trains four models, two at a time")
-    runs = _train(folder)
-    print("2 of 2: times a decoder step for sources of 20 to 2,000 tokens")
-    times = _time(list(runs), folder)
-    quality, speed = _quality(runs), _speed(times)
-    files.write_csv(os.path.join(folder, "copying.csv"), quality)
-    files.write_csv(os.path.join(folder, "speed.csv"), speed)
-    _draw(runs, times, folder)
-    has_slots = _copy_slots(runs, folder)
-    print(f"\n{formatting.markdown(quality)}\n{MEASURE.capitalize()}:\n\n{formatting.markdown(speed)}\n{CONDITIONS}")
-    print(f"Picture of both tables: {folder}/trade_off.png")
-    if has_slots:
-        print(f"Picture of what each slot reads: {folder}/slots.png")
+    from studies import demo
+
+    demo.make(flags.FLAGS.output)
     return 0
-
-
-def _train(folder: str) -> dict[str, SweepRun]:
-    """Trains the models of the demo's config; returns the run of each model by its name in words. Raises RunError."""
-    config = configs.load(str(CONFIG), [])
-    options: dict[str, Any] = {"jobs": 2, "split": "valid", "average": None, "repeats": 1, "plots": 1}
-    failed = run_sweep(config, folder, title="All results of the runs", strategy="none", **options)
-    if failed:
-        raise RunError(f"failed: {', '.join(failed)}; their logs are in {folder}")
-    files.write(os.path.join(folder, "conditions.json"), json.dumps(conditions(), indent=2) + "\n")
-    return {styles.words(styles.attention(run.config)): run for run in finished(config, folder, "valid")}
-
-
-def _time(names: list[str], folder: str) -> list[dict[str, str]]:
-    """Times decoder steps of untrained models; returns a row for each length and model. Raises RunError."""
-    table = os.path.join(folder, "tokens")
-    command = [sys.executable, str(SCRIPTS / "benchmark.py"), "tokens", "--output", table, "--repeats", "3"]
-    command += ["--lengths", ",".join(map(str, LENGTHS)), "--units", "128", "--batch_size", "2"]
-    for name in names:
-        command += ["--systems", f"memattn: {name}"]
-    if status := subprocess.call(command, stdout=subprocess.DEVNULL):
-        raise RunError(f"scripts/benchmark.py tokens ended with status {status}")
-    return files.read_csv(f"{table}.csv")
-
-
-def _quality(runs: dict[str, SweepRun]) -> list[dict[str, str]]:
-    """Returns a row for each model: how well it copies, and after how many training steps."""
-    return [
-        {
-            "model": name,
-            "BLEU": f"{run.result.scores['bleu']:.1f}",
-            "exact match, %": f"{run.result.scores['exact_match']:.1f}",
-            f"training steps to {LEARNED} BLEU": str(steps_to(run) or "not reached"),
-        }
-        for name, run in runs.items()
-    ]
-
-
-def _speed(times: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Returns a row for each model: its time for one token, for each length of the source."""
-    rows = [{"model": row["system"], "S": f"S = {int(row['L']):,}", "time": row[MEASURE]} for row in times]
-    return pivot(rows, "model", "S", "time")
-
-
-def _draw(runs: dict[str, SweepRun], times: list[dict[str, str]], folder: str) -> None:
-    """Draws learning curves on the left, and the time of a token against the source's length on the right."""
-    with picture(os.path.join(folder, "trade_off.png"), "", (9.5, 3.9), 1, 2) as (left, right):
-        draw_lines(left, [tables.curve(name, [run]) for name, run in runs.items()])
-        left.set(ylim=(0, 102), xlabel="training step", ylabel="validation BLEU")
-        left.set_title("Copying up to 20 symbols", fontsize=11)
-        draw_lines(right, system_lines(times, MEASURE))
-        right.set(xlim=(0, LENGTHS[-1]), ylim=(0, None), xlabel="S, length of the source in tokens", ylabel=MEASURE)
-        right.set_title("Time to decode a token", fontsize=11)
-        label_ends(left)
-        label_ends(right)
-
-
-def _copy_slots(runs: dict[str, SweepRun], folder: str) -> bool:
-    """Copies the picture of the slots of windowed memory attention to where the pictures are.
-
-    Returns whether there is one: evaluation draws none if all outputs of the model are empty.
-    """
-    run = next(run for run in runs.values() if styles.attention(run.config)["name"] == "windowed_memory")
-    alignments = glob.glob(os.path.join(glob.escape(Run(run.folder).results_folder("valid")), ALIGNMENTS, "*.png"))
-    if alignments:
-        shutil.copy(alignments[0], os.path.join(folder, "slots.png"))
-    return bool(alignments)
 
 
 if __name__ == "__main__":
     flags.DEFINE_string("output", "runs/demo", "Folder of the runs, tables and pictures.")
-    cli.run(main)
+    cli.run(main, tensorflow=True)

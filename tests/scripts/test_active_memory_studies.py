@@ -5,13 +5,11 @@ import math
 from fractions import Fraction
 from types import SimpleNamespace
 
-import adding_problem
 import numpy as np
 import pytest
-import subsequence_search as subsequence
 import tensorflow as tf
 from helpers.studies import reproduce_tiny
-from studies import kaiser2016
+from studies import adding_problem, kaiser2016, subsequence
 
 from memattn.runs.trained import load
 

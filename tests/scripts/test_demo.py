@@ -3,8 +3,8 @@
 import csv
 import shutil
 
-import demo
 import pytest
+from studies import demo
 
 pytestmark = pytest.mark.slow
 

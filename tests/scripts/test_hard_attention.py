@@ -2,10 +2,10 @@
 
 import json
 
-import hard_attention
 import numpy as np
 import pytest
 import tensorflow as tf
+from studies import hard_attention
 
 import memattn
 from memattn.data.vocabulary import EOS, PAD

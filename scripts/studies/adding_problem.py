@@ -1,0 +1,261 @@
+"""Trains models on the adding and the multiplication problem of Raffel and Ellis (2016), with long sequences."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import numpy as np
+import tensorflow as tf
+
+from memattn import files, xla
+from memattn.attention import FeedForwardAttention, MemoryAttention
+from memattn.errors import ConfigError, RunError
+from memattn.runs.result import conditions
+from studies import standalone
+from studies.mechanisms.memory_variant import MemoryVariantAttention
+
+Task = Literal["addition", "multiplication"]
+
+UNITS, BATCH = 100, 100
+EPOCH = 1_000  # batches between tests
+# Best at length 100 among 0.0003, 0.001, 0.003 and 0.01, on test sequences.
+LEARNING_RATES = {"addition": 0.01, "multiplication": 0.003}
+RIGHT = 0.04  # error below which a prediction counts as right
+MIXED = (50, 10_000)  # lengths of the row "50-10000"
+_CONSTANTS = {"addition": 0.5, "multiplication": 0.04}  # best predictions that do not depend on the input
+# A config, from which each layer makes an initializer: a shared initializer gives layers of equal shapes equal weights.
+_KERNELS = {"class_name": "VarianceScaling", "config": {"mode": "fan_in", "distribution": "untruncated_normal"}}
+
+# Published results (Raffel's slides of 2016) at each of LENGTHS: epochs of 100,000 sequences until all test sequences
+# are right, or the percentage that is right after 100 epochs.
+PUBLISHED = {
+    ("addition", "feed-forward attention"): ("1", "1", "1", "1", "2", "3", "99.9%"),
+    ("addition", "unweighted"): ("1", "1", "1", "2", "8", "17", "77.4%"),
+    ("multiplication", "feed-forward attention"): ("1", "2", "4", "2", "15", "6", "99.4%"),
+    ("multiplication", "unweighted"): ("2", "2", "8", "33", "89.8%", "80.8%", "55.5%"),
+}
+LENGTHS = ("50", "100", "500", "1000", "5000", "10000", "50-10000")
+
+
+def published(task: str, model: str, length: str) -> str:
+    """Returns the published result; empty if there is none."""
+    return dict(zip(LENGTHS, PUBLISHED.get((task, model), ()), strict=False)).get(length, "")
+
+
+def pooled(attention: tf.keras.layers.Layer) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Makes a function of states [B, T, D] that returns the context [B, D] for their mean as the query."""
+
+    def read(states):
+        query = tf.keras.layers.GlobalAveragePooling1D(keepdims=True)(states)
+        return tf.keras.layers.Flatten()(attention(query, states))
+
+    return read
+
+
+def _memory(slots: int, encoder: str, decoder: str) -> Callable:
+    kind = MemoryVariantAttention if encoder == "softmax_time" else MemoryAttention
+    options: dict[str, Any] = {"num_slots": slots, "encoder_scoring": encoder, "decoder_scoring": decoder}
+    return lambda: pooled(kind(**options))
+
+
+# Name -> maker of the layer between states and output layers. Names of memory attention give K and both scorings.
+MODELS = {
+    "feed-forward attention": lambda: pooled(FeedForwardAttention(initializer=_KERNELS)),
+    "unweighted": lambda: pooled(FeedForwardAttention(weighted=False)),
+    **{
+        f"memory K={slots} {encoder}/{decoder}": _memory(slots, encoder, decoder)
+        for slots in (1, 8, 32)
+        for encoder in ("softmax", "sigmoid", "softmax_time")
+        for decoder in ("softmax", "sigmoid")
+    },
+}
+
+
+def sequences(
+    task: Task, lengths: np.ndarray, random: np.random.Generator, longest: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Makes inputs [rows, T, 2] of sequences of these lengths, padded to T = `longest`, and targets [rows, 1].
+
+    Channel 0 is noise; channel 1 is -1 at both ends, and 1 at the two positions whose noise is to be added or
+    multiplied. As in the authors' code, one of these is among the first ten, the second in the first half of T.
+    """
+    rows = np.arange(len(lengths))
+    inputs = np.zeros([len(rows), longest, 2], np.float32)
+    noise = random.uniform(-1 if task == "addition" else 0, 1, [len(rows), longest])
+    inputs[:, :, 0] = np.where(np.arange(longest) < lengths[:, None], noise, 0)
+    inputs[:, 0, 1] = inputs[rows, lengths - 1, 1] = -1
+    first = random.integers(1, 10, len(rows))
+    second = random.integers(1, longest // 2 - 1, len(rows))
+    second += second == first
+    inputs[rows, first, 1] = inputs[rows, second, 1] = 1
+    a, b = inputs[rows, first, 0], inputs[rows, second, 0]
+    targets = 0.5 + (a + b) / 4 if task == "addition" else a * b
+    return inputs, targets[:, None]
+
+
+def batch(task: Task, length: str, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Makes a training batch: sequences of L to 1.1 L positions, or for "50-10000" all of one random length."""
+    if "-" in length:
+        longest = int(random.integers(MIXED[0], MIXED[1] + 1))
+        return sequences(task, np.full(BATCH, longest), random, longest)
+    longest = -(-11 * int(length) // 10)
+    return sequences(task, random.integers(int(length), longest, BATCH), random, longest)
+
+
+def test_batches(task: Task, length: str, random: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Makes a thousand sequences for a test: ten batches, or ten sequences of each of 100 lengths."""
+    if "-" in length:
+        lengths = np.linspace(*MIXED, 100).astype(int)
+        return [sequences(task, np.full(10, length), random, length) for length in lengths]
+    return [batch(task, length, random) for _ in range(10)]
+
+
+def make_model(name: str) -> tf.keras.Model:
+    """Makes a model from sequences [B, T, 2] to predictions [B, 1]: states of 100 units, attention, two layers."""
+
+    def dense(units, inputs):
+        return tf.keras.layers.LeakyReLU(0.01)(tf.keras.layers.Dense(units, kernel_initializer=_KERNELS)(inputs))
+
+    inputs = tf.keras.Input([None, 2])
+    context = MODELS[name]()(dense(UNITS, inputs))
+    return tf.keras.Model(inputs, dense(1, dense(UNITS, context)))
+
+
+def right(targets: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+    """Metric: 1 for each prediction [B, 1] with an error below RIGHT, else 0."""
+    return tf.cast(tf.abs(targets - predictions) < RIGHT, tf.float32)
+
+
+class EpochTest(tf.keras.callbacks.Callback):
+    """Tests the model after each epoch; ends training when all test sequences are right, or after `minutes`.
+
+    Otherwise, `right` is the fraction of test sequences after the epoch with the greatest fraction of validation
+    sequences, the last of equal ones. Raises RunError if the loss is not finite.
+    """
+
+    def __init__(self, test: tf.data.Dataset, minutes: float):
+        super().__init__()
+        self.right, self.validation_right, self.epochs = 0.0, 0.0, 0
+        self._test, self._end = test, time.monotonic() + 60 * minutes
+
+    def on_epoch_end(self, epoch, logs=None):
+        if not np.isfinite(logs["loss"]):
+            raise RunError("the loss is not finite; lower --learning_rate")
+        self.epochs = epoch + 1
+        right = self.model.evaluate(self._test, verbose=0, return_dict=True)["right"]
+        if right == 1 or logs["val_right"] >= self.validation_right:
+            self.right, self.validation_right = right, logs["val_right"]
+        self.model.stop_training = right == 1 or time.monotonic() > self._end
+
+
+def train(
+    task: Task, length: str, name: str, *, learning_rate: float, minutes: float, epochs: int, seed: int
+) -> dict[str, Any]:
+    """Trains a model and returns the results of its cell of the table. Raises RunError if the loss is not finite."""
+    tf.keras.utils.set_random_seed(seed)
+    random = np.random.default_rng([seed, 0])
+    tests, validation = (test_batches(task, length, np.random.default_rng([seed, part])) for part in (1, 2))
+    model = make_model(name)
+    jit = "-" not in length and xla.jit_compile("auto")  # mixed lengths would be compiled one by one
+    model.compile(tf.keras.optimizers.Adam(learning_rate), "mean_squared_error", metrics=[right], jit_compile=jit)
+    start = time.monotonic()
+    signature = tf.TensorSpec([None, None, 2]), tf.TensorSpec([None, 1])
+
+    def endless() -> Iterator:
+        while True:
+            yield batch(task, length, random)
+
+    options = tf.data.Options()
+    options.autotune.enabled = False  # with it, `fit` ends up to a minute late: TensorFlow waits for the autotuner
+    data, test, held_out = (
+        tf.data.Dataset.from_generator(batches, output_signature=signature).prefetch(2).with_options(options)
+        for batches in (endless, lambda: iter(tests), lambda: iter(validation))
+    )
+    cardinality = tf.data.experimental.assert_cardinality(len(tests))
+    progress = EpochTest(test.apply(cardinality), minutes)
+    model.fit(
+        data,
+        epochs=epochs,
+        validation_data=held_out.apply(cardinality),
+        steps_per_epoch=EPOCH,
+        shuffle=False,
+        callbacks=[progress],
+        verbose=2,
+    )
+    return {
+        "epochs": progress.epochs,
+        "right": progress.right,
+        "validation_right": progress.validation_right,
+        "constant_right": constant(task, tests),
+        "seconds": round(time.monotonic() - start, 1),
+    }
+
+
+def constant(task: Task, tests: list[tuple[np.ndarray, np.ndarray]]) -> float:
+    """Returns the fraction of test sequences for which the best constant is a right prediction."""
+    targets = np.concatenate([targets for _, targets in tests])
+    return float(np.mean(np.abs(targets - _CONSTANTS[task]) < RIGHT))
+
+
+def make(
+    output: str,
+    *,
+    tasks: list[Task],
+    lengths: list[str],
+    models: list[str],
+    learning_rate: float | None,
+    minutes: float,
+    epochs: int,
+    seed: int,
+) -> None:
+    """Trains the cells of a table that the output lacks, and writes the table. Raises ConfigError for unknown names."""
+    for flag, given, known in (("lengths", lengths, LENGTHS), ("models", models, MODELS)):
+        unknown = [name for name in given if name not in known]
+        if unknown or not given:
+            raise ConfigError(f"--{flag}: {repr(unknown[0]) if unknown else 'empty'}; give some of {', '.join(known)}")
+    files.make_folder(os.path.dirname(output))
+    path = f"{output}.json"
+    cells = files.read_json(path)["cells"] if os.path.exists(path) else []
+
+    def is_finished(cell: dict) -> bool:
+        is_at_a_limit = cell["epochs"] >= epochs or cell["seconds"] >= 60 * minutes
+        return cell["right"] == 1 or (is_at_a_limit and _is_chosen_by_validation(cell))
+
+    for task, length, model in [(task, length, model) for task in tasks for length in lengths for model in models]:
+        rate = learning_rate or LEARNING_RATES[task]
+        settings = {"task": task, "length": length, "model": model, "learning_rate": rate, "seed": seed}
+        same = [cell for cell in cells if settings.items() <= cell.items()]
+        if not any(map(is_finished, same)):
+            print(f"{task}, length {length}, {model}", flush=True)
+            results = train(task, length, model, learning_rate=rate, minutes=minutes, epochs=epochs, seed=seed)
+            cells = [cell for cell in cells if cell not in same] + [{**settings, **results, **conditions()}]
+        _write(output, cells)
+
+
+def _is_chosen_by_validation(cell: dict) -> bool:
+    """Returns whether the epoch was chosen apart from the test sequences; earlier versions of this script did not."""
+    return "validation_right" in cell
+
+
+def _write(output: str, cells: list[dict]) -> None:
+    """Writes the table and its cells."""
+
+    def order(cell: dict) -> tuple:
+        index = LENGTHS.index(cell["length"]), list(MODELS).index(cell["model"])
+        return cell["task"], *index, cell["learning_rate"], cell["seed"]
+
+    cells, rows = sorted(cells, key=order), []
+    for cell in cells:
+        percentage = f"{100 * cell['right']:.1f}%" + ("" if _is_chosen_by_validation(cell) else " (best epoch on test)")
+        rows.append(
+            {
+                **{key: cell[key] for key in ("task", "length", "model", "seed")},
+                "epochs to 100% (or % right)": cell["epochs"] if cell["right"] == 1 else percentage,
+                "published": published(cell["task"], cell["model"], cell["length"]),
+                "epochs": cell["epochs"],
+                "learning rate": f"{cell['learning_rate']:g}",
+                "a constant, % right": f"{100 * cell['constant_right']:.1f}",
+            }
+        )
+    standalone.write_table(output, rows, {"cells": cells})

@@ -1,0 +1,181 @@
+"""Trains models with soft or hard attention (Xu et al., 2015) to copy sequences of symbols."""
+
+import os
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import tensorflow as tf
+
+import memattn
+from memattn import files
+from memattn.attention.ops import GENERATOR
+from memattn.data.vocabulary import BOS, EOS, PAD, SPECIAL_TOKENS
+from memattn.models.embeddings import shift_right
+from memattn.runs.result import conditions
+from studies import standalone
+
+FIRST_SYMBOL = len(SPECIAL_TOKENS)  # the id of the first symbol
+SYMBOLS = 20
+UNITS = 128
+BATCH = 64  # sequences of a training step
+TEST_SEQUENCES = 500
+_LEARNING_RATE = 0.003
+_CLIP_NORM = 5.0
+
+SOFT = "soft (Bahdanau)"
+# Kind of hard attention -> function from the losses of tokens [B, T] to those for which each step's draw is rewarded.
+REWARDED: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+    "hard, rewarded for the token": lambda losses: losses,
+    "hard, rewarded for the token and all later ones": lambda losses: tf.cumsum(losses, 1, reverse=True),
+    "hard, rewarded for the whole sequence": lambda losses: tf.zeros_like(losses) + tf.reduce_sum(losses, 1, True),
+}
+KINDS = (SOFT, *REWARDED)
+
+
+class HardAttention(memattn.BahdanauAttention):
+    """Reads a single source position in each step, with the weights of Bahdanau attention as probabilities.
+
+    In training, the position is drawn; otherwise, it is the most probable one. No gradient passes through the choice,
+    so the loss needs a term for it: `policy_loss`.
+    """
+
+    def probabilities(self, query: tf.Tensor, memory: dict[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the probability of each source position [B, Q, S]."""
+        return super().score(query, memory)[0]
+
+    def score(self, query, memory, state=(), seed=None):
+        probabilities = self.probabilities(query, memory)
+        scores = tf.math.log(probabilities)
+        if seed is not None:  # the argmax of log p + Gumbel noise is a draw from p
+            shape = tf.shape(scores)
+            uniform = tf.random.stateless_uniform(shape, seed, minval=1e-20, dtype=scores.dtype, alg=GENERATOR)
+            scores -= tf.math.log(-tf.math.log(uniform))
+        chosen = tf.argmax(scores, -1, tf.int32)
+        return tf.one_hot(chosen, tf.shape(probabilities)[-1], dtype=probabilities.dtype), state
+
+
+def policy_loss(log_probabilities: tf.Tensor, losses: tf.Tensor, baseline: tf.Tensor) -> tf.Tensor:
+    """Returns (loss - baseline) log p [B, T], with no gradient through the first factor (REINFORCE).
+
+    If `losses` hold all losses that a draw affects, the expected gradient is that of the expected losses with respect
+    to the probabilities. Losses that are left out bias it.
+
+    Args:
+      log_probabilities: of the positions that were drawn [B, T].
+      losses: [B, T], cross-entropies for which the draw of a step is rewarded; the reward is their negative.
+      baseline: an estimate of `losses` [B, T], which reduces the variance; it must not depend on the draw of the step.
+    """
+    return tf.stop_gradient(losses - baseline) * log_probabilities
+
+
+def sequences(number: int, max_length: int, random: np.random.Generator) -> np.ndarray:
+    """Returns `number` sequences of 1 to `max_length` symbols, each with an end of sentence, padded [B, T]."""
+    ids = random.integers(FIRST_SYMBOL, FIRST_SYMBOL + SYMBOLS, [number, max_length + 1])
+    ends = random.integers(1, max_length + 1, [number, 1])
+    positions = np.arange(max_length + 1)
+    return np.where(positions < ends, ids, np.where(positions == ends, EOS, PAD)).astype(np.int32)
+
+
+def make_model(kind: str, max_length: int) -> memattn.Seq2Seq:
+    """Makes a model with one layer and without a mixing layer, so that the output layer reads [h; c]."""
+    config = memattn.Seq2SeqConfig(
+        layers=1,
+        units=UNITS,
+        embedding_size=UNITS // 2,
+        dropout=0.0,
+        init_scale=0.1,
+        mix=False,
+        attention={"name": "bahdanau" if kind == SOFT else f"{__name__}:{HardAttention.__name__}"},
+    )
+    return memattn.Seq2Seq(config, vocabulary_size=FIRST_SYMBOL + SYMBOLS, max_source_length=max_length + 1)
+
+
+def make_update(kind: str, model: memattn.Seq2Seq) -> Callable[[tf.Tensor, tf.Tensor], None]:
+    """Returns a function that makes a training step from ids [B, T] and a seed [2].
+
+    The baseline of hard attention is a linear function of the query, learned beside the model. Xu et al. have a running
+    mean, the entropy of the probabilities as a further term, and steps that read the expected position.
+    """
+    estimator = tf.keras.layers.Dense(1, name="baseline")
+    estimator.build([None, None, UNITS])
+    optimizers = [(tf.keras.optimizers.Adam(_LEARNING_RATE, global_clipnorm=_CLIP_NORM), model.trainable_variables)]
+    if kind in REWARDED:
+        optimizers.append((tf.keras.optimizers.Adam(_LEARNING_RATE), estimator.trainable_variables))
+    for optimizer, weights in optimizers:
+        optimizer.build(weights)
+
+    @tf.function(autograph=False)
+    def update(ids: tf.Tensor, seed: tf.Tensor) -> None:
+        mask = tf.cast(ids != PAD, tf.float32)
+        with tf.GradientTape() as tape:
+            encoded = model.encode(ids, seed)
+            inputs = model.target_embedding(shift_right(ids))
+            features, choices = model.decoder(inputs, encoded.cells, encoded.memory, seed)
+            losses = mask * tf.nn.sparse_softmax_cross_entropy_with_logits(ids, model.output_layer(features))
+            total = tf.reduce_sum(losses)
+            if kind in REWARDED:
+                queries = features[:, :, :UNITS]  # h of [h; c]
+                probabilities = model.attention.probabilities(queries, encoded.memory)
+                log_probabilities = tf.math.log(tf.reduce_sum(choices * probabilities, -1))
+                rewarded = tf.stop_gradient(REWARDED[kind](losses))
+                baseline = estimator(tf.stop_gradient(queries))[:, :, 0]
+                total += tf.reduce_sum(mask * policy_loss(log_probabilities, rewarded, baseline))
+                total += tf.reduce_sum(mask * (rewarded - baseline) ** 2)
+            total /= tf.reduce_sum(mask)
+        gradients = tape.gradient(total, [weights for _, weights in optimizers])
+        for (optimizer, weights), parts in zip(optimizers, gradients, strict=True):
+            optimizer.apply_gradients(zip(parts, weights, strict=True))
+
+    return update
+
+
+def train(kind: str, *, max_length: int, tests: list[int], seed: int) -> Iterator[float]:
+    """Trains a model; after each number of steps in `tests`, yields the fraction of test sequences copied exactly.
+
+    Args:
+      kind: one of KINDS.
+      max_length: length of the longest sequence.
+      tests: ascending numbers of training steps.
+      seed: seed of weights, sequences and draws.
+    """
+    tf.keras.utils.set_random_seed(seed)
+    model = make_model(kind, max_length)
+    update = make_update(kind, model)
+    random = np.random.default_rng([seed, 0])
+    test_set = sequences(TEST_SEQUENCES, max_length, np.random.default_rng([seed, 1]))
+    for step in range(1, tests[-1] + 1):
+        update(tf.constant(sequences(BATCH, max_length, random)), tf.constant([seed, step]))
+        if step in tests:
+            yield fraction_copied(model, test_set)
+
+
+def fraction_copied(model: memattn.Seq2Seq, ids: np.ndarray) -> float:
+    """Returns the fraction of sequences that greedy decoding copies without an error."""
+    shared, state = model.start(model.encode(tf.constant(ids)), 1, model.token_table())
+    lengths = tf.fill([len(ids)], ids.shape[1])
+
+    def step(tokens, state):
+        logits, _, state = model.step(tokens, state, shared)
+        return logits, state
+
+    hypotheses = memattn.beam_search(
+        step, state, beam_size=1, max_lengths=lengths, max_steps=ids.shape[1], start=BOS, end=EOS
+    )
+    tokens = hypotheses.tokens[:, 0].numpy()
+    tokens = np.pad(tokens, [(0, 0), (0, ids.shape[1] - tokens.shape[1])], constant_values=EOS)
+    return float(np.mean(np.all((tokens == ids) | (ids == PAD), axis=1)))
+
+
+def make(output: str, *, seeds: list[int], tests: list[int], max_length: int) -> None:
+    """Trains a model of each kind with each seed, and writes their table."""
+    files.make_folder(os.path.dirname(output))
+    rows = []
+    for kind in KINDS:
+        for seed in seeds:
+            row = {"attention": kind, "L": max_length, "seed": seed}
+            copied = train(kind, max_length=max_length, tests=tests, seed=seed)
+            for steps, fraction in zip(tests, copied, strict=True):
+                row[f"after {steps:,} steps"] = f"{100 * fraction:.1f}%"
+                print(f"{kind}, seed {seed}: {100 * fraction:.1f}% copied after {steps:,} steps", flush=True)
+            rows.append(row)
+            standalone.write_table(output, rows, {"rows": rows, **conditions()})
