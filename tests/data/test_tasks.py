@@ -1,6 +1,5 @@
 """Corpora of tasks: their rules, fixed bytes, uniform lengths, and folders that are safe to prepare again."""
 
-import contextlib
 import hashlib
 import operator
 import os
@@ -196,24 +195,6 @@ def test_a_preparation_that_failed_is_repeated(tmp_path, folder, monkeypatch):
     assert os.listdir(tmp_path) == ["copy"]
     tasks.prepare(SMALL, str(again))
     assert contents(again) == contents(folder)
-
-
-def test_without_locks_two_processes_may_prepare_the_same_folder(tmp_path, folder, monkeypatch):
-    together, original, corpora_read = tmp_path / "together", tasks._write_split, []
-    monkeypatch.setattr(tasks.processes, "making", lambda *_, **__: contextlib.nullcontext())
-
-    def write_after_another(*arguments):
-        if not corpora_read:
-            monkeypatch.setattr(tasks, "_write_split", original)
-            tasks.prepare(SMALL, str(together))
-            monkeypatch.setattr(tasks, "_write_split", write_after_another)
-        original(*arguments)
-        corpora_read.append({name: (together / name).read_bytes() for name in NAMES})
-
-    monkeypatch.setattr(tasks, "_write_split", write_after_another)
-    tasks.prepare(SMALL, str(together))
-    assert contents(together) == contents(folder)
-    assert corpora_read == [contents(folder)] * 2  # the other process may already read these files for training
 
 
 @pytest.mark.slow

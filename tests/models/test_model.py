@@ -187,17 +187,6 @@ def test_options_that_a_model_cannot_have_are_refused(changes, problem):
         Seq2Seq.from_config({**arguments, **changes})
 
 
-def test_a_model_is_built_without_a_call(monkeypatch):
-    """Keras would trace a call to create weights if a layer did not build itself, which takes most of the time."""
-
-    def called(*arguments, **named):
-        raise AssertionError
-
-    for layer in (Seq2Seq, Encoder, Decoder):
-        monkeypatch.setattr(layer, "call", called)
-    assert make_model("memory", {}).count_params() > 0
-
-
 def test_a_decoder_works_outside_a_seq2seq_model():
     decoder = Decoder.from_config(make_model("memory", {"num_slots": 2}).decoder.get_config())
     memory = decoder.attention.memorize(tf.random.normal([2, 5, 8]), tf.ones([2, 5], tf.bool))

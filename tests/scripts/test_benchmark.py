@@ -1,6 +1,5 @@
 """Benchmarks: all systems get the same work, lower bounds count the necessary operations, and tables have ratios."""
 
-import csv
 import json
 import subprocess
 import sys
@@ -151,8 +150,7 @@ def test_the_caption_mentions_batches_at_once_and_times_of_several_lengths_are_d
     assert not (tmp_path / "times.png").exists()
     assert "at once" not in caption(1, 5, 6)
     assert (tmp_path / "times.png").exists()
-    with open(tmp_path / "times.csv", encoding="utf-8") as file:
-        assert next(csv.DictReader(file))["fold s (apart)"] == "0.013"
+    assert files.read_csv(str(tmp_path / "times.csv"))[0]["fold s (apart)"] == "0.013"
 
 
 @pytest.fixture
@@ -164,8 +162,7 @@ def measure(command, tmp_path):
         places = ["--output", tmp_path / "out" / "times", "--logs", tmp_path / "logs"]
         status, _, stderr = command(ROOT, "scripts.benchmark", name, *small, *places, *options)
         assert status == 0, stderr[-2000:]
-        with open(tmp_path / "out" / "times.csv", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+        rows = files.read_csv(str(tmp_path / "out" / "times.csv"))
         conditions = conditions_of(tmp_path / "out" / "times")
         assert (conditions["repeats"], conditions["threads"]) == (2, 1)
         assert set(conditions["systems"]) == {row["system"] for row in rows}
@@ -272,8 +269,7 @@ def test_trained_runs_are_decoded_in_turns_and_their_speed_is_relative_to_the_fi
     folders = [tmp_path / "memory", tmp_path / "bahdanau"]
     status, stdout, stderr = command(ROOT, "scripts.benchmark", "trained", *folders, *options)
     assert status == 0, stderr[-2000:]
-    with open(tmp_path / "out" / "times.csv", encoding="utf-8") as file:
-        first, second = csv.DictReader(file)
+    first, second = files.read_csv(str(tmp_path / "out" / "times.csv"))
     assert (first["run"], second["run"]) == ("memory", "bahdanau")
     assert (first["beam"], first["step"], first["speed-up over the first"]) == ("1", "2", "1.00")
     ratio = float(first["decode s"]) / float(second["decode s"])

@@ -1,6 +1,5 @@
 """Tables and figures are made from made-up runs, and a figure from tiny runs that are trained here; their styles."""
 
-import csv
 import dataclasses
 import json
 import os
@@ -50,8 +49,7 @@ def test_table_1_stands_beside_the_paper(tmp_path, capsys):
     assert speed_ups == ("3.00", "1.10")  # 2.86 s / 2.59 s
     assert (last["L"], last["paper L"], last["speed-up over Bahdanau"], last["difference"]) == ("40", "200", "1.00", "")
     assert capsys.readouterr().out.splitlines()[1].endswith(" by length and model (SCALED DOWN)")
-    with open(output.path("bleu.csv"), encoding="utf-8") as file:
-        by_model = {row["model"]: row for row in csv.DictReader(file)}
+    by_model = {row["model"]: row for row in files.read_csv(output.path("bleu.csv"))}
     assert list(by_model) == list(printed.TABLE_1_MODELS)
     assert (by_model["none"]["L = 40"], by_model["K=4"]["L = 5"]) == ("90.00", "99.00")
     assert (by_model["none"]["paper: L = 200"], by_model["K=4"]["paper: L = 20"]) == ("32.64", "99.56")
@@ -79,8 +77,7 @@ def test_each_run_has_a_row_and_seeds_are_averaged(name, tmp_path):
     seeds = output.path("seeds.csv")
     assert os.path.exists(seeds) == (name not in ("training_choices", "longer"))
     if os.path.exists(seeds):
-        with open(seeds, encoding="utf-8") as file:
-            assert {row["BLEU mean"] for row in csv.DictReader(file)} == {"52.00"}
+        assert {row["BLEU mean"] for row in files.read_csv(seeds)} == {"52.00"}
 
 
 def test_softmax_on_both_sides_has_the_smallest_initial_contexts_and_gradients(tmp_path, monkeypatch):
@@ -169,8 +166,7 @@ def test_figure_5_compares_the_four_scorings(tmp_path, learning_curves):
     assert "K = 32" in title
     assert curves[0].name == "softmax/softmax"
     assert curves[0].points == {10: (1.0, 1.0, 1.0), 20: (42.0, 41.0, 43.0)}
-    with open(tmp_path / "multi30k.en-de.csv", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = files.read_csv(str(tmp_path / "multi30k.en-de.csv"))
     last = {row["run"]: (row["seeds"], row["validation BLEU"], row["min-max"]) for row in rows if row["step"] == "20"}
     assert last == {
         "softmax/softmax": ("3", "42.00", "41.00-43.00"),
