@@ -40,7 +40,6 @@ KINDS: collections.defaultdict[str, Kind] = collections.defaultdict(Kind)
 KINDS |= {
     "table1": Kind(is_timed=True),
     "translation": _TESTED,
-    "figure8": Kind(),
     "ablations": Kind(is_timed=True),
     "training_choices": Kind(is_timed=True),
     "renormalize": Kind(split="test", is_timed=True),

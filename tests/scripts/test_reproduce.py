@@ -63,8 +63,9 @@ def test_the_target_all_skips_studies_that_a_scale_lacks(command):
     assert not {"baselines", "pace", "speech", "speech_time", "slots", "family"} & paper
     status, stdout, stderr = command(ROOT, "scripts.reproduce", "all", "--scale=cpu", "--dry_run", "--gigaflops=300")
     assert status == 0, stderr
-    assert len([line for line in stdout.splitlines() if "configs/studies/" in line]) == 67
-    assert "67 runs" in stdout
+    number = sum(map(len, runner.runs_of(runner.available("cpu"), "cpu").values()))
+    assert len([line for line in stdout.splitlines() if "configs/studies/" in line]) == number > 60
+    assert f"{number} runs" in stdout
     assert "at 300 GFLOP/s" in stdout
 
 
