@@ -3,13 +3,11 @@
 import hashlib
 import operator
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from helpers.files import contents
-from helpers.repository import ROOT
+from helpers.repository import ROOT, run_python
 
 from memattn import config as configs
 from memattn.config import CopyConfig, TaskConfig
@@ -200,15 +198,8 @@ def test_a_preparation_that_failed_is_repeated(tmp_path, folder, monkeypatch):
 @pytest.mark.slow
 def test_the_recipe_writes_the_same_corpora(tmp_path, folder):
     options = {name: value for name, value in vars(SMALL).items() if name != "max_length"}
-    result = subprocess.run(
-        [sys.executable, ROOT / "data/copy_task.py", "--max_length=6", "--max_length=7"]
-        + [f"--{name}={value}" for name, value in options.items()],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    flags = ["--max_length=6", "--max_length=7", *(f"--{name}={value}" for name, value in options.items())]
+    result = run_python(ROOT / "data/copy_task.py", *flags, folder=tmp_path)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines() == [SMALL.folder, CopyConfig(**{**vars(SMALL), "max_length": 7}).folder]
     assert contents(tmp_path / SMALL.folder) == contents(folder)

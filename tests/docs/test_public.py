@@ -1,8 +1,6 @@
 """The public interface: names are imported when they are used, and their use leaves the process unchanged."""
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import matplotlib
@@ -10,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.pages import run_block
-from helpers.repository import COMMANDS, ROOT
+from helpers.repository import COMMANDS, run_python
 from helpers.runs import NO_STRATEGY, evaluate
 
 import memattn
@@ -21,13 +19,13 @@ from memattn.training.trainer import train
 
 def test_the_package_imports_neither_tensorflow_nor_numpy():
     code = "import sys, memattn; assert not {'tensorflow', 'numpy'} & sys.modules.keys()"
-    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    result = run_python("-c", code)
     assert result.returncode == 0, result.stderr
 
 
 def test_modules_of_commands_do_not_import_tensorflow():
     code = f"import sys; from memattn import {', '.join(sorted(COMMANDS))}; assert 'tensorflow' not in sys.modules"
-    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    result = run_python("-c", code)
     assert result.returncode == 0, result.stderr
 
 

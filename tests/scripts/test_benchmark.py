@@ -1,15 +1,13 @@
 """Benchmarks: all systems get the same work, lower bounds count the necessary operations, and tables have ratios."""
 
 import json
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from benchmarks import lower_bounds, race, small_devices, systems, tables
 from benchmarks.peers import worker
-from helpers.repository import ROOT
+from helpers.repository import ROOT, run_python
 
 from memattn import files
 
@@ -100,14 +98,7 @@ def test_a_worker_warms_up_by_decoding_all_of_its_work():
         "worker.serve_decoding(work, {}, '', decode)\n"
         "assert decoded == [3, 3, 1] * 2, decoded\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(WORK)],
-        cwd=race.WORKERS,
-        input="run\n",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = run_python("-c", code, json.dumps(WORK), folder=race.WORKERS, input="run\n")
     assert result.returncode == 0, result.stderr
     ready, reply = map(json.loads, result.stdout.splitlines())
     assert ready == {"versions": {}, "notes": ""}

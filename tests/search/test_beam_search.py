@@ -156,7 +156,6 @@ def probability_table(*probabilities):
 
 
 FIRST = next_code(50, START)  # the first state of source 50
-SECOND = next_code(FIRST, 0)  # its state after token 0
 
 
 def test_a_token_of_probability_0_is_never_taken():
