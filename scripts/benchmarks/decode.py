@@ -29,10 +29,6 @@ BATCH_INT8 = {50: 4, 100: 2, math.inf: 1}
 
 
 def main() -> int:
-    import tensorflow as tf
-
-    from benchmarks import lower_bounds
-
     options = flags.FLAGS
     if options.beam_size >= options.vocabulary:
         raise ConfigError("--beam_size: must be less than --vocabulary")
@@ -58,28 +54,12 @@ def main() -> int:
         works.append((length, runners))
     for _, runners in works:
         race.check(runners)
-    races = [race.race(runners, options) for _, runners in works]
-    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
-    rate = lower_bounds.multiply_adds_per_second(32 * options.beam_size, 2 * options.units, 4 * options.units)
     rows = []
-    for (length, runners), measured in zip(works, races, strict=True):
+    for length, runners in works:
+        measured = race.race(runners, options)
         for name, result in measured.items():
-            row = tables.row(name, length, result, measured)
-            system = systems.SYSTEMS[name]
-            if system.worker == "ours" and system.precision == "float32":  # the rate is that of float32
-                count = lower_bounds.decoding(
-                    system.attention,
-                    source_lengths=race.source_lengths(runners[name][1]),
-                    steps=length,
-                    beam_size=options.beam_size,
-                    units=options.units,
-                    vocabulary=system.selected or options.vocabulary,
-                    input_feeding=system.model.get("input_feeding", True),
-                )
-                if count is not None:
-                    row["lower bound s"] = round(count / rate, 4)
-                    row["time / lower bound"] = round(result.median * rate / count, 2)
-            rows.append({**row, "tokens/s": round(options.examples * length / result.median)})
+            tokens = round(options.examples * length / result.median)
+            rows.append({**tables.row(name, length, result, measured), "tokens/s": tokens})
     title = "Decode time of all sources"
     if options.source_length:
         title += f", {options.examples} of {options.source_length:,} tokens, L tokens in each hypothesis"

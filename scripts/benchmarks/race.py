@@ -13,7 +13,6 @@ import sys
 from collections.abc import Mapping
 from typing import IO, Any, cast
 
-import numpy as np
 from absl import flags
 from studies import standalone
 from tqdm import tqdm
@@ -222,8 +221,3 @@ def _busy_seconds() -> float:
 
 def _log(name: str, options: flags.FlagValues) -> str:
     return os.path.join(options.logs, f"{name}.log")
-
-
-def source_lengths(work: Mapping[str, Any]) -> np.ndarray:
-    """Returns the lengths of the sources that the workers make for `work`."""
-    return np.array([len(source) for source in worker.sources(worker.SimpleNamespace(**work))])

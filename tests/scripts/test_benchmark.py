@@ -1,11 +1,11 @@
-"""Benchmarks: all systems get the same work, lower bounds count the necessary operations, and tables have ratios."""
+"""Benchmarks: all systems get the same work, and tables have ratios."""
 
 import json
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmarks import lower_bounds, race, small_devices, systems, tables
+from benchmarks import race, small_devices, systems, tables
 from benchmarks.peers import worker
 from helpers.repository import ROOT, run_python
 
@@ -27,13 +27,16 @@ WORK = {
 
 
 def test_sources_have_the_lengths_of_the_work_and_are_sorted_into_batches():
-    lengths = race.source_lengths(WORK)
+    def lengths_of(**changes):
+        return np.array(list(map(len, worker.sources(worker.SimpleNamespace(**{**WORK, **changes})))))
+
+    lengths = lengths_of()
     assert len(lengths) == 7
     assert (np.diff(lengths) <= 0).all()
     assert lengths.min() >= 1
     assert lengths.max() <= 9
-    assert set(race.source_lengths({**WORK, "source_lengths": 5})) == {5}
-    news = race.source_lengths({**WORK, "source_lengths": "news", "length": 35, "examples": 2169})
+    assert set(lengths_of(source_lengths=5)) == {5}
+    news = lengths_of(source_lengths="news", length=35, examples=2169)
     assert news.mean() == pytest.approx(35, abs=1)
     assert news.std() == pytest.approx(35 / 3.67**0.5, abs=1)  # 18: a third of the lengths lies outside of 17 to 53
     batches = worker.batches(worker.SimpleNamespace(**WORK))
@@ -57,34 +60,6 @@ def test_every_system_has_a_worker_and_an_environment():
     setup = (ROOT / "scripts/benchmarks/peers/setup.sh").read_text("utf-8")
     for key in race.VARIABLES:
         assert key in race.OURS or f"make_environment {key} " in setup
-
-
-@pytest.mark.parametrize(
-    ("attention", "expected"),
-    [
-        # One source of 3 tokens, 2 steps, beam 2, U = 4, D = 8, V = 10: 4 hypothesis steps.
-        # Encoder: 3 tokens * 2 directions * 2 layers * (8 * 16). A step: 4*16 + 8*16 + 4*4 + 4*10.
-        ({"name": "none"}, 3 * 4 * 128 + 4 * 248),
-        # W_beta and W_alpha, C; folded K * 8 * 20 + 4 * K * 20 = 480 against 4 * (2 * 8 + 8 * 20) = 704.
-        ({"name": "memory", "num_slots": 2}, 3 * 4 * 128 + 4 * 248 + 4 * 4 * 2 + 2 * 3 * 8 * 2 + 480),
-        # A source shorter than K: its states are read, and beta alpha^T weighs them; folded 720 as below.
-        ({"name": "memory", "num_slots": 5}, 3 * 4 * 128 + 4 * 248 + 4 * (4 * 5 + 5 * 3) + 3 * 8 * 5 + 720),
-        # Query, v . tanh, keys once; folded 3 * 8 * 20 + 4 * 3 * 20 = 720 against 4 * (3 * 8 + 160) = 736.
-        ({"name": "bahdanau"}, 3 * 4 * 128 + 4 * 248 + 4 * (16 + 12) + 3 * 8 * 4 + 720),
-        ({"name": "bahdanau", "cache_keys": False}, 3 * 4 * 128 + 4 * 248 + 4 * (16 + 12) + 2 * 3 * 8 * 4 + 720),
-        ({"name": "luong"}, None),
-    ],
-)
-def test_the_lower_bound_of_decoding_equals_a_count_by_hand(attention, expected):
-    sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
-    assert lower_bounds.decoding(attention, **sizes) == expected
-
-
-def test_the_lower_bound_without_input_feeding_reads_contexts_once():
-    sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
-    attention = {"name": "memory", "num_slots": 2}  # K * 8 * 4 + 4 * K * 4 = 96, not 480
-    with_input_feeding = lower_bounds.decoding(attention, **sizes)
-    assert lower_bounds.decoding(attention, input_feeding=False, **sizes) == with_input_feeding - 480 + 96
 
 
 def test_a_worker_warms_up_by_decoding_all_of_its_work():
@@ -167,11 +142,10 @@ def measure(command, tmp_path):
     return run_benchmark
 
 
-def test_decoding_is_timed_beside_its_lower_bound(measure):
+def test_decoding_is_timed(measure):
     sizes = ["--lengths", "5", "--units", "8", "--examples", "4", "--beam_size", "2"]
     (row,), caption = measure("decode", "--systems", "memattn: Bahdanau", *sizes)
     assert (row["L"], row["system"], row["speed-up over our Bahdanau"]) == ("5", "memattn: Bahdanau", "1.0")
-    assert float(row["time / lower bound"]) > 1
     assert 0 < float(row["fold s (apart)"]) < float(row["seconds"])
     assert float(row["tokens/s"]) == pytest.approx(4 * 5 / float(row["seconds"]), rel=0.05)
     assert "1 threads; memattn decodes two batches at once" in caption
