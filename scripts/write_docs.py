@@ -13,11 +13,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
-    from pages import commands, configuration
-    from studies import stored
+    from studies import reference, stored
     from studies.pictures import PICTURES
 
-    for name, updated in {"configuration": configuration.updated, "commands": commands.updated}.items():
+    for name, updated in {"configuration": reference.configuration, "commands": reference.commands}.items():
         page = ROOT / "docs" / "reference" / f"{name}.md"
         files.write(str(page), updated(page.read_text(encoding="utf-8")))
     for path, draw in PICTURES.items():

@@ -57,22 +57,6 @@ def load(tmp_path):
     return load
 
 
-def test_defaults_are_those_of_the_papers_copy_task(load):
-    config = load()
-    assert dataclasses.asdict(config.data.copy) == {
-        "max_length": 20,
-        "num_symbols": 20,
-        "train_examples": 100_000,
-        "valid_examples": 1_000,
-        "seed": 1,
-    }
-    assert (config.model.layers, config.model.units, config.model.dropout) == (2, 256, 0.2)
-    assert (config.training.batch_size, config.training.learning_rate) == (128, 1e-4)
-    assert config.training.max_steps == 200_000
-    assert config.decoding.beam_size == 10
-    assert config.sweep is None
-
-
 @pytest.mark.parametrize("mapping", ["model:", "model: {}", "training: ~", "decoding:", "sweep:"])
 def test_an_empty_mapping_has_its_defaults(load, mapping):
     assert load(COPY + mapping) == load()
@@ -161,11 +145,6 @@ def test_a_config_keeps_all_of_its_base_that_it_does_not_replace(load_files, bel
 def test_a_mechanism_and_its_options_may_be_changed_in_either_order(load, order):
     overrides = ["model.attention.name=content", "model.attention.cache_keys=false"]
     assert load(MEMORY, *overrides[::order]).model.attention == {"name": "content", "cache_keys": False}
-
-
-def test_two_tasks_are_refused(load):
-    with pytest.raises(ConfigError, match="data.task: given beside data.copy"):
-        load(SHORT, "data.task.name=sort", "data.copy.seed=2")
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -2,14 +2,12 @@
 
 import hashlib
 import json
-import subprocess
-import sys
 
 import descriptions
 import pytest
 from helpers import debian as fake_debian
 from helpers.files import lines_of
-from helpers.repository import ROOT, assert_single_error
+from helpers.repository import ROOT, assert_single_error, run_python
 
 from memattn.data import corpus
 
@@ -41,9 +39,9 @@ def archive(tmp_path):
 
 
 def run(recipe, archive, *arguments, environment=None):
-    command = [sys.executable, ROOT / "data" / recipe, "--workers", "1", "--bpe_units", "40", *arguments]
+    command = [ROOT / "data" / recipe, "--workers", "1", "--bpe_units", "40", *arguments]
     environment = {**(environment or fake_debian.environment(archive)), "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, cwd=archive.parent, env=environment, capture_output=True, text=True, check=False)
+    return run_python(*command, folder=archive.parent, env=environment)
 
 
 def test_descriptions_and_synopses_are_downloaded_and_prepared(archive, tmp_path):

@@ -122,13 +122,6 @@ def test_a_run_estimates_the_length_of_its_memory_from_its_training_pairs(tiny_c
     assert evaluate(run)["config"]["decoding"]["memory_ratio"] == "estimate"
 
 
-def test_scores_equal_log_probabilities_under_teacher_forcing():
-    model = make_model("extended")
-    log_probs = tf.nn.log_softmax(model(tf.constant([SOURCE]), tf.constant([TARGET])))[0].numpy()
-    scores = Scorer(model)(np.array([SOURCE]), np.array([TARGET]))
-    assert scores[0] == pytest.approx(log_probs[range(len(TARGET)), TARGET].sum(), abs=1e-4)
-
-
 def test_cut_hypotheses_count_only_where_all_are_cut():
     def hypotheses(lengths, scores):
         tokens = tf.repeat(tf.constant(lengths)[:, :, None], 3, 2)  # tokens equal their length, to recognize them

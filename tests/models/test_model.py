@@ -9,7 +9,6 @@ from studies.mechanisms import NESTED_MEMORY
 
 from memattn.config import DecodingConfig
 from memattn.data.vocabulary import BOS, EOS
-from memattn.models.decoder import Decoder
 from memattn.models.dropout import dropout
 from memattn.models.encoder import Encoder
 from memattn.models.interface import Ensemble, aligns
@@ -184,17 +183,6 @@ def test_options_that_a_model_cannot_have_are_refused(changes, problem):
     arguments = make_model("memory", {}).get_config()
     with pytest.raises(OptionError, match=f"^{problem}"):
         Seq2Seq.from_config({**arguments, **changes})
-
-
-def test_a_model_is_built_without_a_call(monkeypatch):
-    """Keras would trace a call to create weights if a layer did not build itself, which takes most of the time."""
-
-    def called(*arguments, **named):
-        raise AssertionError
-
-    for layer in (Seq2Seq, Encoder, Decoder):
-        monkeypatch.setattr(layer, "call", called)
-    assert make_model("memory", {}).count_params() > 0
 
 
 def test_layers_are_made_in_the_order_that_seeds_and_stored_optimizers_rely_on():

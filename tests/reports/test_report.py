@@ -277,10 +277,10 @@ def test_wrong_arguments_are_refused_in_one_line(command, folder, arguments, pro
 def test_scores_that_a_table_of_validations_lacks_are_left_out(folder, tmp_path, monkeypatch):
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    before = runs.read("memory", "valid", []).curves["exact_match"]
+    before = content.read("memory", "valid", []).curves["exact_match"]
     path = tmp_path / "memory/validation.csv"
     path.write_text(path.read_text().rsplit(",", 2)[0])  # cut off in the last row
-    assert list(runs.read("memory", "valid", []).curves["exact_match"]) == list(before)[:-1]
+    assert list(content.read("memory", "valid", []).curves["exact_match"]) == list(before)[:-1]
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
 from memattn.search.translation import Translation
 from memattn.serving.lines import Part, available_lines, word_alignment
-from memattn.serving.scorer import PairScorer, Scorer
+from memattn.serving.scorer import PairScorer
 from memattn.serving.translator import split
 from memattn.training.trainer import train
 
@@ -150,21 +150,6 @@ def test_scores_of_translations_equal_scores_of_the_same_pairs(trained):
     pairs = [f"{line}\t{text}" for line, (_, text) in zip(source, best, strict=True)]
     scores = list(PairScorer(trained)(pairs, 1))
     np.testing.assert_allclose([float(score) for score, _ in best], [float(score) for score in scores], atol=2e-3)
-
-
-def test_the_score_of_a_pair_is_the_sum_over_decoder_steps():
-    model = make_model("memory", {"num_slots": 2})
-    source, target = [4, 5, 6, EOS], [7, 8, EOS]
-    shared, state = model.start(model.encode(padded([source])), 1, model.token_table())
-    total, token = 0.0, BOS
-    for next_token in target:
-        logits, _, state = model.step(tf.constant([[token]]), state, shared)
-        total += float(tf.nn.log_softmax(logits[0, 0])[next_token])
-        token = next_token
-    scorer = Scorer(model)
-    np.testing.assert_allclose(scorer(padded([source]).numpy(), padded([target]).numpy()), [total], rtol=1e-5)
-    wide = scorer(padded([source, [EOS]], 9).numpy(), padded([target, [EOS]], 12).numpy())
-    np.testing.assert_allclose(wide[0], total, rtol=1e-5)
 
 
 @pytest.mark.parametrize("line", ["two\ttabs\there", ""])
