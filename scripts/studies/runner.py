@@ -61,6 +61,7 @@ KINDS |= {
     "bridge_translation": _TESTED,
     # Runs on longer examples start from those on single verses.
     "long_texts": Kind(("long_texts", "long_texts_verses", "long_texts_documents"), split="test"),
+    "baselines_translation": _TESTED,
     "windowed_memory": Kind(("windowed_memory", "windowed_memory_200", "windowed_memory_slots")),
     "speech": _TESTED,
     "speech_person": _TESTED,
@@ -136,6 +137,10 @@ TARGETS = {
     "bridge": Target(("bridge", "bridge_translation"), windowed.bridge),
     "windows": Target(("windows",), windowed.windows),
     "baselines": Target(("baselines",), windowed.baselines),
+    "baselines_translation": Target(
+        ("baselines_translation",),
+        table_of_runs("Multi30k English to German: windowed memory and plain means of stretches"),
+    ),
     "long_texts": Target(("long_texts",), long_texts.long_texts),
     "long_texts_decoding": Target(("long_texts",), long_texts.decoding),
     "windowed_memory": Target(("windowed_memory",), windowed.windowed_memory),
