@@ -3,11 +3,12 @@
 Every error names the file, the line, the dotted key, the value and what would be right.
 """
 
+import contextlib
 import dataclasses
 import os
 import re
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import yaml
@@ -204,15 +205,21 @@ _Loader.add_implicit_resolver(
 
 def _parse(text: str, origin: Origin) -> Any:
     """Returns the plain values of a YAML text, None for an empty one; records the line of each key."""
-    try:
+    with _checking_yaml(origin):
         loader = _Loader(text)
         node = loader.get_single_node()
-        if node is None:
-            return None
-        _record_lines(node, "", origin)
+    if node is None:
+        return None
+    _record_lines(node, "", origin)
+    with _checking_yaml(origin):
         return loader.construct_document(node)
-    except ConfigError:
-        raise
+
+
+@contextlib.contextmanager
+def _checking_yaml(origin: Origin) -> Iterator[None]:
+    """Raises ConfigError for invalid YAML in the context; names the line, and where an open bracket or quote began."""
+    try:
+        yield
     except (yaml.YAMLError, ValueError) as error:  # ValueError: of a date such as 2024-29-11
         problem, line = getattr(error, "problem", None) or str(error).splitlines()[0], ""
         mark, start = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
