@@ -157,20 +157,15 @@ def make_folder(path: str) -> None:
         tempfile.TemporaryFile(dir=path or os.curdir).close()
 
 
-def sync(path: str) -> None:
-    """Makes the content of a file or folder survive a power failure. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def move(unfinished: str, path: str) -> None:
     """Gives a file or folder its final name, which survives a power failure. Raises OSError."""
     os.replace(unfinished, path)
     with contextlib.suppress(OSError):  # not supported by every file system
-        sync(os.path.dirname(path) or ".")
+        descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextlib.contextmanager
