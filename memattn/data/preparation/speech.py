@@ -141,8 +141,7 @@ def _parse_tsv(line: str) -> tuple[str, str]:
 
 
 def _parse_json(line: str) -> tuple[str, str]:
-    content = files.json_value(line)
-    files.check_types(content, {"audio": str, "text": str})
+    content = files.parse_json(line, {"audio": str, "text": str})
     return content["audio"], content["text"]
 
 
