@@ -40,11 +40,6 @@ class Task(NamedTuple):
     pairs: Callable[[Any, np.random.RandomState, np.ndarray], list[Pair]]
 
 
-def draw_lengths(config: "CopyConfig", random: np.random.RandomState, number: int) -> np.ndarray:
-    """Draws lengths [number], uniform on 0 to L (section 4.1 of the paper)."""
-    return random.randint(0, config.max_length + 1, size=number)
-
-
 def _symbols(config: "CopyConfig") -> list[str]:
     return [str(symbol) for symbol in range(config.num_symbols)]
 
@@ -218,7 +213,8 @@ def _write_split(config: "CopyConfig", folder: str, split: str, examples: int, r
         tqdm(total=examples, desc=f"{config.name} task, {split}", unit=" pairs", disable=None) as progress,
     ):
         for start in range(0, examples, _BLOCK):
-            lengths = draw_lengths(config, random, min(_BLOCK, examples - start))
+            number = min(_BLOCK, examples - start)
+            lengths = random.randint(0, config.max_length + 1, number)  # uniform on 0 to L (section 4.1 of the paper)
             pairs = TASKS[config.name].pairs(config, random, lengths)
             for file, lines in zip((source, target), zip(*pairs, strict=True), strict=True):
                 file.write("".join(" ".join(line) + "\n" for line in lines).encode("utf-8"))
