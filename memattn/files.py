@@ -78,31 +78,29 @@ def read_array(path: str, dimensions: int, kinds: str) -> np.ndarray:
 
 
 def read_json(path: str, types: Mapping[str, type] | None = None) -> Any:
-    """Returns the content of a JSON file, checked by `check_types`. Raises DataError, OSError."""
+    """Returns the content of a JSON file, checked by `parse_json`. Raises DataError, OSError."""
     document = read_text(path)
     try:
-        content = json_value(document)
-        check_types(content, types or {})
+        return parse_json(document, types or {})
     except ValueError as error:
         raise DataError(f"{path}: {error}") from error
-    return content
 
 
-def json_value(document: str) -> Any:
-    """Returns the value of a JSON document. Raises ValueError."""
+def parse_json(document: str, types: Mapping[str, type]) -> Any:
+    """Returns the value of a JSON document.
+
+    Raises ValueError unless it is JSON and, if `types` has keys, a mapping with these keys and values of these types.
+    """
     try:
-        return json.loads(document)
+        content = json.loads(document)
     except ValueError as error:
         raise ValueError(f"not JSON: {error}") from error
-
-
-def check_types(content: Any, types: Mapping[str, type]) -> None:
-    """Raises ValueError unless the content is a mapping with these keys, and values of these types."""
     for key, expected in types.items():
         if not isinstance(content, dict) or key not in content:
             raise ValueError(f"{key} is missing")
         if not isinstance(content[key], expected):
             raise ValueError(f"{key}: expected {expected.__name__}, not {abbreviated(content[key])}")
+    return content
 
 
 def write(path: str, content: str | bytes) -> None:
@@ -157,20 +155,15 @@ def make_folder(path: str) -> None:
         tempfile.TemporaryFile(dir=path or os.curdir).close()
 
 
-def sync(path: str) -> None:
-    """Makes the content of a file or folder survive a power failure. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def move(unfinished: str, path: str) -> None:
     """Gives a file or folder its final name, which survives a power failure. Raises OSError."""
     os.replace(unfinished, path)
     with contextlib.suppress(OSError):  # not supported by every file system
-        sync(os.path.dirname(path) or ".")
+        descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextlib.contextmanager

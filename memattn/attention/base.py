@@ -7,7 +7,7 @@ import numpy as np
 
 from memattn import options
 from memattn.attention import ops
-from memattn.attention.configured import ConfiguredLayer, initializer_of
+from memattn.attention.configured import ConfiguredLayer
 
 _KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autocast", "dynamic")
 
@@ -187,18 +187,6 @@ class AttentionMechanism(ConfiguredLayer):
         if indices is not None:  # back to the order of `value`
             weights = ops.transpose(ops.gather(ops.transpose(weights, [0, 2, 1]), indices), [0, 2, 1])
         return context, weights
-
-    def make_dense(self, width: int, name: str, **options) -> keras.layers.Dense:
-        """Makes a dense layer, whose kernel starts as `self.initializer` says, and which has no bias.
-
-        Args:
-          width: width of the output.
-          name: name of the layer, another one for each layer of a mechanism: the seed of an initializer depends on it.
-          **options: further arguments of Dense; `use_bias` and `kernel_initializer` replace the above.
-        """
-        if "kernel_initializer" not in options:
-            options["kernel_initializer"] = initializer_of(name, self.initializer)
-        return keras.layers.Dense(width, dtype=self.dtype_policy, name=name, **{"use_bias": False, **options})
 
     def _scores(
         self, query: ops.Tensor, memory: dict[str, ops.Tensor], seed: ops.Tensor | None, query_mask: ops.Tensor | None

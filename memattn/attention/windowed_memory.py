@@ -6,7 +6,7 @@ import keras
 
 from memattn import options
 from memattn.attention import ops
-from memattn.attention.configured import ConfiguredLayer, Initializer, initializer_of
+from memattn.attention.configured import ConfiguredLayer, Initializer
 from memattn.attention.slots import SlotReader
 from memattn.options import PositiveInt
 
@@ -120,10 +120,7 @@ class SlotMemory(ConfiguredLayer):
         self.supports_masking = True
         self.encoder_scores = None
         if writing != "means":
-            start = initializer_of("encoder_scores", initializer)
-            self.encoder_scores = keras.layers.Dense(  # W_alpha
-                self.num_slots, use_bias=False, kernel_initializer=start, dtype=self.dtype_policy, name="encoder_scores"
-            )
+            self.encoder_scores = self.make_dense(self.num_slots, "encoder_scores")  # W_alpha
 
     def build(self, states_shape):
         if self.encoder_scores is not None:

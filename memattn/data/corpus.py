@@ -11,7 +11,6 @@ from memattn.data import features
 from memattn.data.sentences import Corpus, Sentences, Sources
 from memattn.data.vocabulary import SPECIAL_TOKENS, Vocabulary, split_words
 from memattn.errors import ConfigError, DataError, abbreviated
-from memattn.files import read_lines
 
 Side = Literal["source", "target"]
 Part = Literal["ids", "offsets"]
@@ -26,7 +25,7 @@ def read_vocabulary(path: str) -> Vocabulary:
 
     A token may hold white space that does not separate tokens, such as a no-break space.
     """
-    tokens, numbers = read_lines(path), dict[str, int]()
+    tokens, numbers = files.read_lines(path), dict[str, int]()
     for number, token in enumerate(tokens or [""], 1):
         first = numbers.setdefault(token, number)
         if not token:
@@ -61,14 +60,14 @@ def _read_tokens(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
         paths = [binary_paths(folder, split, side)["offsets"] for side in SIDES]
     else:
         paths = [os.path.join(folder, f"{split}.{side}") for side in SIDES]
-        source, target = (Sentences.from_lines(read_lines(path), vocabulary) for path in paths)
+        source, target = (Sentences.from_lines(files.read_lines(path), vocabulary) for path in paths)
     return _paired(source, target, *paths)
 
 
 def _read_features(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
     """Maps the shards of a split's sources into memory, and reads the text of its targets. Raises DataError."""
     source, path = features.read(folder, split), os.path.join(folder, f"{split}.target")
-    return _paired(source, Sentences.from_lines(read_lines(path), vocabulary), source.path, path)
+    return _paired(source, Sentences.from_lines(files.read_lines(path), vocabulary), source.path, path)
 
 
 READERS: dict[str, Callable[[str, str, Vocabulary], Corpus]] = {  # by the names in data.source
@@ -113,8 +112,8 @@ def check_split(folder: str, split: str, known: Collection[str] | None = None) -
 def read_references(folder: str, split: str) -> tuple[list[list[str]], list[str]]:
     """Returns the tokens of each target of a split, and the targets as people wrote them. Raises DataError, OSError."""
     target_path, path = (os.path.join(folder, f"{split}.{name}") for name in ("target", "reference"))
-    tokens = list(map(split_words, read_lines(target_path)))
-    references = read_lines(path) if os.path.exists(path) else list(map(" ".join, tokens))
+    tokens = list(map(split_words, files.read_lines(target_path)))
+    references = files.read_lines(path) if os.path.exists(path) else list(map(" ".join, tokens))
     check_parallel({target_path: len(tokens), path: len(references)})
     return tokens, references
 

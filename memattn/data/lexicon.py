@@ -15,7 +15,6 @@ from memattn.data.corpus import read_corpus
 from memattn.data.sentences import Corpus, Sentences
 from memattn.data.vocabulary import EOS, PAD, SPECIAL_TOKENS, UNK, Vocabulary, split_words
 from memattn.errors import DataError
-from memattn.files import read_lines
 
 FILE = "lexicon.tsv"
 _ROUNDS = 5  # of expectation maximization
@@ -73,7 +72,7 @@ def read(path: str, vocabulary: Vocabulary, size: int) -> Lexicon:
     """
     ids = {**vocabulary.ids, SPECIAL_TOKENS[EOS]: EOS}
     candidates: dict[int, list[tuple[float, int]]] = {}
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(files.read_lines(path), 1):
         try:
             source, target, probability = split_words(line)
             value = float(probability)

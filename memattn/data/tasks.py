@@ -10,7 +10,7 @@ import numpy as np
 from tqdm import tqdm
 
 from memattn import files, processes
-from memattn.data.corpus import SIDES, VOCABULARY
+from memattn.data.corpus import VOCABULARY
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError
 from memattn.plain_values import differences
@@ -38,11 +38,6 @@ class Task(NamedTuple):
 
     tokens: Callable[["CopyConfig"], list[str]]
     pairs: Callable[[Any, np.random.RandomState, np.ndarray], list[Pair]]
-
-
-def draw_lengths(config: "CopyConfig", random: np.random.RandomState, number: int) -> np.ndarray:
-    """Draws lengths [number], uniform on 0 to L (section 4.1 of the paper)."""
-    return random.randint(0, config.max_length + 1, size=number)
 
 
 def _symbols(config: "CopyConfig") -> list[str]:
@@ -212,17 +207,15 @@ def _write_corpus(config: "CopyConfig", folder: str) -> None:
 
 
 def _write_split(config: "CopyConfig", folder: str, split: str, examples: int, random: np.random.RandomState) -> None:
-    source_path, target_path = (os.path.join(folder, f"{split}.{side}") for side in SIDES)
     with (
-        open(source_path, "w", encoding="utf-8", newline="\n") as source,
-        open(target_path, "w", encoding="utf-8", newline="\n") as target,
+        files.writing(os.path.join(folder, f"{split}.source")) as source,
+        files.writing(os.path.join(folder, f"{split}.target")) as target,
         tqdm(total=examples, desc=f"{config.name} task, {split}", unit=" pairs", disable=None) as progress,
     ):
         for start in range(0, examples, _BLOCK):
-            lengths = draw_lengths(config, random, min(_BLOCK, examples - start))
+            number = min(_BLOCK, examples - start)
+            lengths = random.randint(0, config.max_length + 1, number)  # uniform on 0 to L (section 4.1 of the paper)
             pairs = TASKS[config.name].pairs(config, random, lengths)
             for file, lines in zip((source, target), zip(*pairs, strict=True), strict=True):
-                file.write("".join(" ".join(line) + "\n" for line in lines))
+                file.write("".join(" ".join(line) + "\n" for line in lines).encode("utf-8"))
             progress.update(len(pairs))
-    for path in (source_path, target_path):
-        files.sync(path)

@@ -113,8 +113,12 @@ class Spans(NamedTuple):
 
 def are_trees(targets: Iterable[str]) -> bool:
     """Returns whether all targets are trees, of which one or more have a bracket: punctuation alone is no tree."""
-    trees = list(map(spans, targets))
-    return all(trees) and any(tree.brackets for tree in trees if tree)
+    has_brackets = False
+    for target in targets:
+        if (tree := spans(target)) is None:
+            return False
+        has_brackets |= bool(tree.brackets)
+    return has_brackets
 
 
 def spans(target: str) -> Spans | None:

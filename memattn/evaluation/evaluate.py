@@ -24,7 +24,6 @@ from memattn.errors import ConfigError
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import METRICS, Comparison
 from memattn.evaluation.model_card import model_card
-from memattn.files import read_lines
 from memattn.models.interface import AligningModel, aligns
 from memattn.runs.checkpoints import step_of
 from memattn.runs.result import Result, conditions
@@ -110,7 +109,7 @@ def read_files(trained: Trained, source: str, target: str) -> TestSet:
     Raises ConfigError if the run's sources are no text, DataError, OSError.
     """
     trained.check_reads_text("--source")
-    source_lines, target_lines = (read_lines(path) for path in (source, target))
+    source_lines, target_lines = (files.read_lines(path) for path in (source, target))
     corpus.check_parallel({source: len(source_lines), target: len(target_lines)})
     source_tokens = [trained.tokenizer.encode(line, "source") for line in source_lines]
     target_tokens = [trained.tokenizer.encode(line, "target") for line in target_lines]

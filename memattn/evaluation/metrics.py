@@ -259,9 +259,10 @@ _PACKAGES = {"transcripts": ("jiwer", "speech"), "summaries": ("rouge_score", "r
 
 def scores(comparison: Comparison, names: Iterable[str] = ()) -> dict[str, Score]:
     """Returns scores by the names of metrics: of the given ones, by default of all that suit the comparison."""
-    kinds = {"any", "trees" if are_trees(comparison.references) else "text", *comparison.kinds}
-    chosen = names or [name for name, metric in METRICS.items() if metric.kind in kinds]
-    return {name: METRICS[name].score(comparison) for name in chosen}
+    if not names:
+        kinds = {"any", "trees" if are_trees(comparison.references) else "text", *comparison.kinds}
+        names = [name for name, metric in METRICS.items() if metric.kind in kinds]
+    return {name: METRICS[name].score(comparison) for name in names}
 
 
 def check_installed(kinds: Set[str]) -> None:

@@ -151,18 +151,15 @@ class NeuralGPU(tf.keras.Model):
 
         Raises ValueError for "estimate" if the regression is not known.
         """
-        for resized in self._resized_memories(encoded, ratio):
-            yield MemoryLength(resized, resized.lengths)
-
-    def _resized_memories(self, encoded: Encoded, ratio: MemoryRatio) -> Iterator[Encoded]:
         longest = encoded.embedded.shape[1]
         if ratio is None:
             for extra in range(longest + 1):
                 lengths = tf.minimum(encoded.lengths + extra, 2 * encoded.lengths)
-                yield _resized(encoded, lengths, 2 * longest)
+                yield MemoryLength(_resized(encoded, lengths, 2 * longest), lengths)
         else:
             sizes = [self._size(ratio, length) for length in range(longest + 1)]
-            yield _resized(encoded, tf.gather(tf.constant(sizes), encoded.lengths), max(sizes))
+            lengths = tf.gather(tf.constant(sizes), encoded.lengths)
+            yield MemoryLength(_resized(encoded, lengths, max(sizes)), lengths)
 
     def _size(self, ratio: float | Literal["estimate"], length: int) -> int:
         """Returns the length of the memory for a source of `length` tokens; 0 for padding."""

@@ -83,7 +83,7 @@ def encoder_graph(model: Seq2Seq) -> onnx.ModelProto:
     source, final_state = _encode(graph, model, graph.input("source", np.int32, ["B", "S"]))
     with graph.scope("attention"):
         memory = _mechanism(model).memorize(graph, model.attention, source)
-        if _folds(model):
+        if _precomputes(model):
             kernels = [kernel for kernel in _context_kernels(model) if kernel is not None]
             memory["values"] = memory["values"] @ graph.weight("kernels", np.concatenate(kernels, -1))
     for name, tensor in {**memory, **_initial_state(graph, model, source, final_state)}.items():
@@ -187,7 +187,7 @@ def _run_cells(
             if index == 0 and "fed" in state:
                 fed = state["fed"]
                 feed_kernel, _ = _context_kernels(model)
-                gates = gates + (fed if _folds(model) else fed @ graph.weight("feed_kernel", feed_kernel))
+                gates = gates + (fed if _precomputes(model) else fed @ graph.weight("feed_kernel", feed_kernel))
             if model.config.decoder == "gru":
                 inputs = gru_cell(graph, gates, hidden, cell.recurrent_kernel)
             else:
@@ -202,7 +202,7 @@ def _read(graph: Graph, model: Seq2Seq, context: Tensor) -> tuple[Tensor, Tensor
     feed_kernel, mix_kernel = _context_kernels(model)
     if mix_kernel is None:
         return context, context
-    if not _folds(model):
+    if not _precomputes(model):
         return context, context @ graph.weight("mix_kernel", mix_kernel)
     if feed_kernel is None:
         return context, context
@@ -228,7 +228,7 @@ def _state_widths(model: Seq2Seq) -> dict[str, int]:
     widths = {f"{name}_{i}": model.config.units for i in range(model.config.layers) for name in cells}
     feed_kernel, _ = _context_kernels(model)
     if feed_kernel is not None:
-        widths["fed"] = feed_kernel.shape[1 if _folds(model) else 0]
+        widths["fed"] = feed_kernel.shape[1 if _precomputes(model) else 0]
     return widths
 
 
@@ -244,8 +244,8 @@ def _context_kernels(model: Seq2Seq) -> tuple[np.ndarray | None, np.ndarray | No
     return feed, array(model.decoder.mixing_layer.kernel)[-size:] if config.mix else None
 
 
-def _folds(model: Seq2Seq) -> bool:
-    """Returns whether the memory's values are multiplied by the matrices once per source (see `make_reader`)."""
+def _precomputes(model: Seq2Seq) -> bool:
+    """Returns whether the memory's values are multiplied by the matrices once per source (see `precomputing_pays`)."""
     feed, mix = _context_kernels(model)
     num_values = model.attention.num_slots or model.max_source_length
     return mix is not None and precomputing_pays(num_values, len(mix), feed, mix)

@@ -1,6 +1,5 @@
 """A run folder, all that one training leaves. No other module but `runs/__init__.py` knows the names of its files."""
 
-import contextlib
 import dataclasses
 import functools
 import json
@@ -149,28 +148,30 @@ class Run:
         Raises ConfigError, DataError, RunError if another process trains in a new folder, OSError.
         """
         contents = {VOCABULARY: str(vocabulary), METADATA: json.dumps(metadata) + "\n", **tokenizer.files()}
-        advice = "use another --run_dir"
-        with contextlib.nullcontext() if self.exists else self.locked():  # to check an existing one needs no lock
-            exists = self.exists
-            if exists:
-                self.check_config(config, may_grow=may_grow)
-                problem = (
-                    f"does not fit the data in {config.data.path}, which has changed since this run began; {advice}"
-                )
-            elif os.path.isdir(self.checkpoints):
-                raise ConfigError(f"{self.folder}: holds checkpoints but no {CONFIG}; {advice}")
-            else:
-                problem = f"of another run or corpus, or left by an interrupted start; {advice}, or remove it"
-            for name, content in contents.items():
-                path = self._path(name)
-                if (exists or os.path.exists(path)) and files.read_text(path) != content:
-                    raise ConfigError(f"{path}: {problem}")
-            if not exists:
-                os.makedirs(self.folder, exist_ok=True)
-                for name, content in contents.items():
-                    files.write(self._path(name), content)
-                files.write(self._path(CONFIG), configs.dump(config))
-                self.config = config
+        if not self.exists:
+            with self.locked():
+                if not self.exists:
+                    self._make(config, contents)
+                    return
+        self.check_config(config, may_grow=may_grow)
+        for path, content in ((self._path(name), content) for name, content in contents.items()):
+            if files.read_text(path) != content:
+                problem = f"does not fit the data in {config.data.path}, which has changed since this run began"
+                raise ConfigError(f"{path}: {problem}; use another --run_dir")
+
+    def _make(self, config: Config, contents: dict[str, str]) -> None:
+        """Writes the files of a new run, its config last. Raises ConfigError for those of another one, OSError."""
+        if os.path.isdir(self.checkpoints):
+            raise ConfigError(f"{self.folder}: holds checkpoints but no {CONFIG}; use another --run_dir")
+        for path, content in ((self._path(name), content) for name, content in contents.items()):
+            if os.path.exists(path) and files.read_text(path) != content:
+                problem = "of another run or corpus, or left by an interrupted start"
+                raise ConfigError(f"{path}: {problem}; use another --run_dir, or remove it")
+        os.makedirs(self.folder, exist_ok=True)
+        for name, content in contents.items():
+            files.write(self._path(name), content)
+        files.write(self._path(CONFIG), configs.dump(config))
+        self.config = config
 
     def check_config(self, config: Config, *, may_grow: bool) -> None:
         """Raises ConfigError unless a config is that of the run, or differs only in a raised `training.max_steps`."""

@@ -37,8 +37,8 @@ def translations(hypotheses: Hypotheses, vocabulary: Vocabulary) -> list[Transla
     """Returns the hypotheses of each source of a batch, as tokens."""
     return [
         Translation(
-            [vocabulary.decode(ids[:length]) for ids, length in zip(tokens[found], lengths[found], strict=True)],
-            scores[found].tolist(),
+            [vocabulary.decode(ids[:length]) for ids, length in zip(tokens[is_there], lengths[is_there], strict=True)],
+            scores[is_there].tolist(),
         )
-        for tokens, lengths, scores, found in zip(*hypotheses, np.isfinite(hypotheses.scores), strict=True)
+        for tokens, lengths, scores, is_there in zip(*hypotheses, np.isfinite(hypotheses.scores), strict=True)
     ]

@@ -142,9 +142,9 @@ class Translator:
         sentences = Sentences.from_ids([self._vocabulary.encode(source) for source in sources])
         numbers = np.array([first + line + (piece << 32) for line, piece in places], np.int64)
         for members, ids in streaming_batches(sentences, batch_size=self.batch_size):
-            found = translations(self._searcher(ids, numbers[members]), self._vocabulary)
+            results = translations(self._searcher(ids, numbers[members]), self._vocabulary)
             ranked, no_weights = {}, np.zeros([0, 0])
-            for index, (targets, scores) in zip(members, found, strict=False):  # further rows are padding
+            for index, (targets, scores) in zip(members, results, strict=False):  # further rows are padding
                 pairs = list(zip(targets, scores, strict=True)) or [([], -math.inf)]
                 if not sources[index]:
                     pairs = [([], 0.0)]

@@ -49,17 +49,8 @@ def cross_entropy(logits: tf.Tensor, targets: tf.Tensor, mask: tf.Tensor, *, lab
 
 LOSSES = {"cross_entropy": cross_entropy}  # by the names in training.loss
 
-OPTIMIZERS = {  # by the names in training.optimizer: classes of tf.keras.optimizers
-    "adam": "Adam",
-    "adamw": "AdamW",
-    "nadam": "Nadam",
-    "adamax": "Adamax",
-    "adagrad": "Adagrad",
-    "adadelta": "Adadelta",
-    "rmsprop": "RMSprop",
-    "sgd": "SGD",
-    "lion": "Lion",
-}
+_CLASSES = ("Adam", "AdamW", "Nadam", "Adamax", "Adagrad", "Adadelta", "RMSprop", "SGD", "Lion")
+OPTIMIZERS = {name.lower(): name for name in _CLASSES}  # classes of tf.keras.optimizers, by training.optimizer
 # Arguments that `optimizer_options` cannot have: other keys of `training` set them, or the training loop ignores them.
 _NO_OPTIONS = {
     *("learning_rate", "epsilon", "name", "kwargs", "jit_compile", "is_legacy_optimizer"),

@@ -187,7 +187,7 @@ def test_a_preparation_that_failed_is_repeated(tmp_path, folder, monkeypatch):
 
     again = tmp_path / "again"
     with monkeypatch.context() as patch:
-        patch.setattr(tasks.files, "sync", full)
+        patch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space"):
             tasks.prepare(SMALL, str(again))
     assert os.listdir(tmp_path) == ["copy"]

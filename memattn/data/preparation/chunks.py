@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from memattn import files, processes
 from memattn.errors import DataError
-from memattn.files import decode_lines
 
 CHUNK = 5_000  # pairs
 
@@ -47,7 +46,7 @@ def _blocks(path: str) -> Iterator[list[str]]:
         block = b"".join(itertools.islice(lines, CHUNK))
         if not block:
             return
-        yield decode_lines(block, path, first)
+        yield files.decode_lines(block, path, first)
 
 
 @contextlib.contextmanager

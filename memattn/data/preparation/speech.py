@@ -22,7 +22,6 @@ from memattn.data.tokenizer import SubwordTokenizer, TextSettings
 from memattn.data.units import escaped_words
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError, abbreviated, printable
-from memattn.files import read_lines
 
 SKIPPED = "skipped.tsv"
 _LEAST_DEVIATION = 0.3  # in log-mel units, where even stationary noise has 0.45 or more
@@ -125,7 +124,7 @@ def read_manifest(path: str) -> list[Utterance]:
     """
     parse = _parse_json if path.endswith((".jsonl", ".jsonl.gz")) else _parse_tsv
     utterances, folder = [], os.path.dirname(path)
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(files.read_lines(path), 1):
         try:
             recording, text = parse(line)
         except ValueError as error:
@@ -143,8 +142,7 @@ def _parse_tsv(line: str) -> tuple[str, str]:
 
 
 def _parse_json(line: str) -> tuple[str, str]:
-    content = files.json_value(line)
-    files.check_types(content, {"audio": str, "text": str})
+    content = files.parse_json(line, {"audio": str, "text": str})
     return content["audio"], content["text"]
 
 
