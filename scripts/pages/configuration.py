@@ -58,9 +58,11 @@ def _section_lists(section: type, key: str, title: str) -> list[str]:
 
 def _mechanism_lists() -> list[str]:
     """Returns the lists of the mechanisms' options."""
-    lines, without, first = [], [], {}
+    lines, without = [], []
+    first: dict[str, str] = {}  # the mechanism of each row so far; others with an equal row name it
     for name, mechanism in MECHANISMS.items():
-        meanings, rows, shared = arguments(mechanism), [], {}
+        meanings, rows = arguments(mechanism), []
+        shared: dict[str, list[str]] = {}
         for option, parameter in keys(mechanism).items():
             if parameter.annotation is Any or option not in meanings:
                 problem = f"argument {option} needs an annotation, and a line in its Args:"
