@@ -53,11 +53,14 @@ def descriptions(languages: Sequence[str], folder: str) -> list[str]:
     patterns = {language: os.path.join(folder, f"*Translation-{language}") for language in languages}
     if missing := [language for language, pattern in patterns.items() if not glob.glob(pattern)]:
         wanted = " and ".join(f"Translation-{language}" for language in missing)
-        with _updated(missing, f"put {wanted}, unpacked, into {folder}") as (_, work):
+        by_hand = f"put {wanted}, unpacked, into {folder}"
+        with _updated(missing, by_hand) as (_, work):
             for language in missing:
                 lists = glob.glob(f"{work}/lists/*Translation-{language}")
                 if not lists:
-                    raise RunError(f"apt-get update: the archive has no descriptions in {language!r}")
+                    # Without a network, apt-get update only warns.
+                    problem = f"apt-get update: the archive has no descriptions in {language!r}, or cannot be reached"
+                    raise RunError(problem, by_hand)
                 # The lists of updates and of other archives are smaller.
                 _move([max(lists, key=os.path.getsize)], folder)
     return [max(glob.glob(pattern)) for pattern in patterns.values()]

@@ -27,7 +27,12 @@ FAILURE, USAGE, INTERRUPTED = 1, 2, 130
 REQUEUE = 138  # 128 + SIGUSR1, which asks a scheduler to start the job again
 TRACEBACK = "MEMATTN_TRACEBACK"  # environment variable: 1 shows the stack trace of an error, too
 _HELP = {"-h", "-help", "--help"}
-_MISSING_FLAG = re.compile(r"flags? .*: Flag (--\w+) must have a value other than None\.")
+_WORDS = {  # patterns in messages of absl and of Python, and what is written instead
+    r"flags? .*: Flag (--\w+) must have a value other than None\.": r"\1 is missing",
+    r"invalid literal for int\(\) with base 10: .*": "expected an int",
+    r"could not convert string to float: .*": "expected a number",
+    r"\('Non-boolean argument to boolean flag', .*\)": "expected true or false",
+}
 
 
 def run(
@@ -100,8 +105,10 @@ def _parse_flags(argv: list[str], positional: bool) -> list[str]:
     try:
         arguments = flags.FLAGS(argv)
     except flags.Error as error:
-        problems = "; ".join(_MISSING_FLAG.sub(r"\1 is missing", line) for line in str(error).splitlines())
-        _fail(f"{problems}; see --help", USAGE)
+        problems = str(error)
+        for words, ours in _WORDS.items():
+            problems = re.sub(words, ours, problems)
+        _fail(f"{'; '.join(problems.splitlines())}; see --help", USAGE)
     if len(arguments) > 1 and not positional:
         _fail(f"{arguments[1]}: not a flag; all arguments are flags, see --help", USAGE)
     return arguments

@@ -38,7 +38,7 @@ def report(result: "Result") -> str:
     return "\n".join(lines)
 
 
-def _check() -> None:
+def _check_flags() -> None:
     """Raises ConfigError for flags that contradict each other, and for missing runs; OSError for missing files."""
     from memattn.runs import check_exist
 
@@ -87,7 +87,7 @@ def main() -> None:
     flags.DEFINE_bool("rouge", False, "Compute ROUGE, for summaries.")
     flags.DEFINE_integer("plot", 0, "Number of sentences, the longest, whose alignments are drawn.", lower_bound=0)
     flags.DEFINE_string("output_dir", None, "Folder of the results (default: RUN/eval/SPLIT, or RUN/eval/FILE).")
-    cli.run(_main, tensorflow=True, check=_check)
+    cli.run(_main, tensorflow=True, check=_check_flags)
 
 
 if __name__ == "__main__":

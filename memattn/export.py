@@ -13,7 +13,7 @@ from absl import flags
 from memattn.errors import ConfigError
 
 
-def _check() -> None:
+def _check_flags() -> None:
     """Raises ConfigError for missing runs, and for an output that exists."""
     from memattn import files
     from memattn.runs import check_exist
@@ -63,7 +63,7 @@ def main() -> None:
         "Upper bound on tokens of a source (default: decoding.max_source_length, else twice the longest in training).",
         lower_bound=1,
     )
-    cli.run(_main, tensorflow=True, check=_check)
+    cli.run(_main, tensorflow=True, check=_check_flags)
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ def read_array(path: str, dimensions: int, kinds: str) -> np.ndarray:
     try:
         content = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # NumPy passes on errors of all kinds, such as tokenize.TokenError
-        raise DataError(f"{path}: not a complete array of NumPy's .npy format: {error}") from error
+        raise DataError(f"{path}: not a complete array of NumPy's .npy format; make or copy the file again") from error
     if content.ndim != dimensions or content.dtype.kind not in kinds:
         what = "ints" if kinds == "iu" else "floats"
         raise DataError(f"{path}: not a {'one' if dimensions == 1 else 'two'}-dimensional array of {what}")

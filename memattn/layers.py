@@ -1,43 +1,4 @@
 """The attention layers alone, for a model on any backend of Keras 3; they need no TensorFlow on JAX and PyTorch."""
 
-from memattn.attention import (
-    AttentionMechanism,
-    BahdanauAttention,
-    FeedForwardAttention,
-    LatentsAttention,
-    LinearAttention,
-    LocalMonotonicAttention,
-    LocalPredictiveAttention,
-    LocationAttention,
-    LuongAttention,
-    LuongDotAttention,
-    MatchaAttention,
-    MemoryAttention,
-    MochaAttention,
-    MonotonicAttention,
-    NoAttention,
-    SlotMemory,
-    StretchMeansAttention,
-    WindowedMemoryAttention,
-)
-
-__all__ = [
-    "AttentionMechanism",
-    "BahdanauAttention",
-    "FeedForwardAttention",
-    "LatentsAttention",
-    "LinearAttention",
-    "LocalMonotonicAttention",
-    "LocalPredictiveAttention",
-    "LocationAttention",
-    "LuongAttention",
-    "LuongDotAttention",
-    "MatchaAttention",
-    "MemoryAttention",
-    "MochaAttention",
-    "MonotonicAttention",
-    "NoAttention",
-    "SlotMemory",
-    "StretchMeansAttention",
-    "WindowedMemoryAttention",
-]
+from memattn.attention import *
+from memattn.attention import __all__ as __all__

@@ -8,6 +8,7 @@ An option is declared once, with its type, its range and its default:
 
 import collections.abc
 import dataclasses
+import datetime
 import difflib
 import inspect
 import math
@@ -179,7 +180,8 @@ def checked(option: str, hint: Any, value: Any) -> Any:
             expected.append(_TYPES[origin])
     if all(name not in _TYPES.values() or name == "null" for name in expected):
         raise OptionError(option, not_one_of(value, expected))
-    advice = "; quote it for a str" if "a str" in expected and isinstance(value, (bool, int, float)) else ""
+    needs_quotes = "a str" in expected and isinstance(value, (bool, int, float, datetime.date))
+    advice = "; quote it for a str" if needs_quotes else ""
     raise OptionError(option, f"expected {' or '.join(expected)}, not {abbreviated(value)}{advice}")
 
 

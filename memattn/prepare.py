@@ -18,7 +18,6 @@ from typing import get_args
 from absl import flags
 
 from memattn.data import corpus, lexicon
-from memattn.data.languages import known_code
 from memattn.data.preparation.commands import (
     check_unused,
     define_folder,
@@ -29,7 +28,7 @@ from memattn.data.preparation.commands import (
     prepare_text,
     prepare_trees,
 )
-from memattn.data.tokenizer import Form, TextSettings, Units, has_moses_rules
+from memattn.data.tokenizer import Form, TextSettings, Units, has_moses_rules, known_code
 from memattn.errors import ConfigError
 
 _LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")

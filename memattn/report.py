@@ -12,7 +12,7 @@ from absl import flags
 from memattn.errors import ConfigError
 
 
-def _check(*run_dirs: str) -> None:
+def _check_flags(*run_dirs: str) -> None:
     """Raises ConfigError without run folders, and for missing ones."""
     from memattn.runs import check_exist
 
@@ -24,16 +24,16 @@ def _check(*run_dirs: str) -> None:
 def _main(*run_dirs: str) -> int:
     options = flags.FLAGS
     from memattn import files
-    from memattn.reports import examples, page, runs
+    from memattn.reports import content, page
 
-    reported = [runs.read(run_dir, options.split, options.set) for run_dir in run_dirs]
+    reported = [content.read(run_dir, options.split, options.set) for run_dir in run_dirs]
     files.make_folder(os.path.dirname(options.output))
-    chosen = examples.examples(reported, options.split, options.examples, options.set) if options.examples else []
+    chosen = content.examples(reported, options.split, options.examples, options.set) if options.examples else []
     files.write(options.output, page.page(reported, chosen, options.split))
     print(f"{options.output}: {', '.join(run_dirs)}; example translations: {sum(map(len, chosen))}")
     for run in reported:
         if run.result is None:
-            command = runs.evaluation_command(run.folder, options.split)
+            command = content.evaluation_command(run.folder, options.split)
             print(f"no evaluation on {options.split}; make one with: {command}")
     return 0
 
@@ -45,7 +45,7 @@ def main() -> None:
         "examples", 10, "Number of sentences that are translated; 0 needs no checkpoints.", lower_bound=0
     )
     flags.DEFINE_multi_string("set", [], "Override of a key in all runs, such as decoding.beam_size=1; repeatable.")
-    cli.run(_main, positional=True, tensorflow=True, check=_check)
+    cli.run(_main, positional=True, tensorflow=True, check=_check_flags)
 
 
 if __name__ == "__main__":

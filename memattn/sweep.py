@@ -13,7 +13,7 @@ from absl import flags
 from memattn.errors import ConfigError
 
 
-def _check() -> None:
+def _check_flags() -> None:
     """Raises ConfigError without a folder for the runs or a config."""
     from memattn import shipped
 
@@ -70,7 +70,7 @@ def main() -> None:
     flags.DEFINE_integer("plot", 0, "Number of sentences, the longest, whose alignments are drawn.", lower_bound=0)
     flags.DEFINE_enum("strategy", "auto", ["auto", "none", "mirrored"], "Devices, as for memattn-train.")
     flags.DEFINE_string("title", None, "Heading of the table; should state the scale of the runs.")
-    cli.run(_main, tensorflow=True, check=_check)
+    cli.run(_main, tensorflow=True, check=_check_flags)
 
 
 if __name__ == "__main__":

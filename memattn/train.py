@@ -12,7 +12,7 @@ from memattn.errors import ConfigError
 STRATEGIES = ["none", "mirrored", "multi_worker", "auto"]  # keys of training.distribution.STRATEGIES
 
 
-def _check() -> None:
+def _check_flags() -> None:
     """Raises ConfigError without a run folder or a config."""
     from memattn import shipped
 
@@ -54,7 +54,7 @@ def main() -> None:
         "Devices: one (none), all GPUs of this machine (mirrored), the workers of TF_CONFIG or Slurm (multi_worker); "
         "auto takes the workers if TF_CONFIG names several, else all GPUs.",
     )
-    cli.run(_main, tensorflow=True, check=_check)
+    cli.run(_main, tensorflow=True, check=_check_flags)
 
 
 if __name__ == "__main__":

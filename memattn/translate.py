@@ -14,13 +14,13 @@ from memattn import console
 from memattn.errors import ConfigError
 
 if TYPE_CHECKING:
-    from memattn.serving.pair_scorer import PairScorer
+    from memattn.serving.scorer import PairScorer
     from memattn.serving.translator import Translator
 
 _TRANSLATION_FLAGS = ("nbest", "scores", "alignment")
 
 
-def _check() -> None:
+def _check_flags() -> None:
     """Raises ConfigError for flags that contradict each other, and for missing runs."""
     from memattn.runs import check_exist
 
@@ -37,7 +37,7 @@ def _main() -> int:
 
 def write_results(work: "Translator | PairScorer") -> None:
     """Writes the results for the lines of standard input, each as soon as it is ready."""
-    from memattn.serving.streaming import available_lines
+    from memattn.serving.lines import available_lines
 
     number = 1
     try:
@@ -52,7 +52,7 @@ def write_results(work: "Translator | PairScorer") -> None:
 def _work(options: flags.FlagValues) -> "Translator | PairScorer":
     """Returns the translator or the scorer that the flags ask for."""
     from memattn.runs.trained import load
-    from memattn.serving.pair_scorer import PairScorer
+    from memattn.serving.scorer import PairScorer
     from memattn.serving.translator import WITHOUT_XLA, from_trained
 
     trained = load(options.run_dir, [WITHOUT_XLA, *options.set], options.average)
@@ -80,7 +80,7 @@ def main() -> None:
     flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
     define_output_flags()
     flags.DEFINE_boolean("score", False, "Print log-probabilities of pairs: lines of source, tab, target.")
-    cli.run(_main, tensorflow=True, check=_check)
+    cli.run(_main, tensorflow=True, check=_check_flags)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,10 @@
 
 decode         beam search of a batch of sources
 train          one training step
-parts          the parts of a training step of memattn: encoder and decoder, forward and backward, and the optimizer
 trained        beam search of trained runs on a split, in turns, with their scores
-latency        one sentence at a time
 small_devices  memattn in ONNX beside CTranslate2 and Marian in int8
 tokens         one decoder step against the length of the source
 paper          decode times in the layout of the paper's Tables 1 and 3
-data           the input pipeline on a corpus of millions of pairs
 replicas       bytes that a training step moves between GPUs (counted, not timed)
 
 Options of one: python scripts/benchmark.py decode --help
@@ -19,7 +16,7 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 import functools
 import importlib
 
-BENCHMARKS = ("decode", "train", "parts", "trained", "latency", "small_devices", "tokens", "paper", "data", "replicas")
+BENCHMARKS = ("decode", "train", "trained", "small_devices", "tokens", "paper", "replicas")
 
 
 def main() -> None:

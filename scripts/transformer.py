@@ -53,12 +53,9 @@ def _time(output: str, rows: list[dict]) -> None:
 
 def _write(output: str, rows: list[dict], added: list[dict]) -> None:
     """Adds rows to the table, and to its JSON with the conditions under which they were made."""
-    import keras
-
     from memattn.runs.result import conditions
 
-    made_under = {**conditions(), "backend": keras.backend.backend()}
-    rows += [{**row, "conditions": made_under} for row in added]
+    rows += [{**row, "conditions": conditions()} for row in added]
     table = [{name: row[name] for name in row if name != "conditions"} for row in rows]
     standalone.write_table(output, table, {"rows": rows})
 

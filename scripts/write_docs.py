@@ -1,4 +1,4 @@
-"""Writes the generated tables of docs/reference/, the pictures of the documents, and tables of stored runs.
+"""Writes tables of stored runs, tables in the pages, the lists of docs/reference/, and pictures of the documents.
 
 python scripts/write_docs.py    # in the folder that holds configs/
 """
@@ -13,17 +13,18 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
-    from pages import commands, configuration
-    from studies import stored
+    from studies import reference, stored, tables_in_pages
     from studies.pictures import PICTURES
 
-    for name, updated in {"configuration": configuration.updated, "commands": commands.updated}.items():
+    for folder in stored.MADE:
+        stored.write(folder)
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        files.write(str(page), tables_in_pages.filled(page.read_text(encoding="utf-8")))
+    for name, updated in {"configuration": reference.configuration, "commands": reference.commands}.items():
         page = ROOT / "docs" / "reference" / f"{name}.md"
         files.write(str(page), updated(page.read_text(encoding="utf-8")))
     for path, draw in PICTURES.items():
         draw(str(ROOT / path))
-    for folder in stored.MADE:
-        stored.write(folder)
     return 0
 
 

@@ -7,20 +7,44 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from memattn.attention.base import AttentionMechanism
-from memattn.attention.content import BahdanauAttention, LuongAttention, LuongDotAttention
-from memattn.attention.feed_forward import FeedForwardAttention
+from memattn.attention.base import AttentionMechanism, NoAttention
+from memattn.attention.content import (
+    BahdanauAttention,
+    LocalMonotonicAttention,
+    LocalPredictiveAttention,
+    LocationAttention,
+    LuongAttention,
+    LuongDotAttention,
+)
 from memattn.attention.latents import LatentsAttention
-from memattn.attention.linear import LinearAttention
-from memattn.attention.local import LocalMonotonicAttention, LocalPredictiveAttention, LocationAttention
 from memattn.attention.memory import MemoryAttention
 from memattn.attention.mocha import MatchaAttention, MochaAttention
 from memattn.attention.monotonic import MonotonicAttention
-from memattn.attention.none import NoAttention
-from memattn.attention.slot_memory import SlotMemory as SlotMemory
-from memattn.attention.windowed_memory import StretchMeansAttention, WindowedMemoryAttention
+from memattn.attention.pooling import FeedForwardAttention, LinearAttention
+from memattn.attention.windowed_memory import SlotMemory, StretchMeansAttention, WindowedMemoryAttention
 from memattn.options import OptionError, arguments, not_one_of
 from memattn.options import Range as Range
+
+__all__ = [
+    "AttentionMechanism",
+    "BahdanauAttention",
+    "FeedForwardAttention",
+    "LatentsAttention",
+    "LinearAttention",
+    "LocalMonotonicAttention",
+    "LocalPredictiveAttention",
+    "LocationAttention",
+    "LuongAttention",
+    "LuongDotAttention",
+    "MatchaAttention",
+    "MemoryAttention",
+    "MochaAttention",
+    "MonotonicAttention",
+    "NoAttention",
+    "SlotMemory",
+    "StretchMeansAttention",
+    "WindowedMemoryAttention",
+]
 
 MECHANISMS: dict[str, type[AttentionMechanism]] = {
     "none": NoAttention,
@@ -42,6 +66,7 @@ MECHANISMS: dict[str, type[AttentionMechanism]] = {
 }
 
 DEFAULT = "memory"  # the mechanism of a mapping without `name`
+_NAME = inspect.Parameter("name", inspect.Parameter.KEYWORD_ONLY, annotation=str)
 MODEL_ARGUMENTS = ("units", "max_source_length", "initializer")  # arguments that the model gives, not a config
 
 
@@ -77,7 +102,7 @@ def _outside_class(reference: str) -> type[AttentionMechanism]:
     return kind
 
 
-def keys(kind: type[AttentionMechanism]) -> dict[str, inspect.Parameter]:
+def config_arguments(kind: type[AttentionMechanism]) -> dict[str, inspect.Parameter]:
     """Returns the arguments of a mechanism's constructor that a config sets, by name."""
     return {name: each for name, each in kind.constructor_arguments().items() if name not in MODEL_ARGUMENTS}
 
@@ -88,12 +113,11 @@ def complete(attention: Mapping[str, Any]) -> dict[str, Any]:
     Raises OptionError.
     """
     if not isinstance(attention, Mapping):
-        raise OptionError("attention", f"expected a mapping such as {{name: bahdanau}}, not {attention!r}")
-    options = dict(attention)
-    name = options.pop("name", DEFAULT)
-    known = keys(mechanism(name))
+        raise OptionError("attention", f"expected a mapping such as {{name: bahdanau}}, not {attention!r:.80}")
+    name = attention.get("name", DEFAULT)
+    known = config_arguments(mechanism(name))
     try:
-        given = arguments(known, options, name)
+        given = arguments({**known, "name": _NAME}, attention, name)
         for option, parameter in known.items():
             if option not in given and parameter.default is parameter.empty:
                 raise OptionError(option, f"missing; {name} needs it")

@@ -1,4 +1,4 @@
-"""The interface of every attention mechanism: an ordinary Keras layer, whose parts the decoder calls."""
+"""The interface of every attention mechanism, a Keras layer whose parts the decoder calls; and no attention."""
 
 from typing import Any
 
@@ -7,12 +7,8 @@ import numpy as np
 
 from memattn import options
 from memattn.attention import ops
-from memattn.attention.configured import ConfiguredLayer
-from memattn.attention.initializers import initializer_of
+from memattn.attention.configured import ConfiguredLayer, initializer_of
 
-_RECURRENT = "; a recurrent layer before it needs return_sequences=True"
-_FROM_LENGTHS = "; from lengths: arange(S) < lengths[:, None]"
-_ADVICE = {"query": _RECURRENT, "value": _RECURRENT, "value_mask": _FROM_LENGTHS}  # on wrong ranks
 _KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autocast", "dynamic")
 
 
@@ -113,7 +109,7 @@ class AttentionMechanism(ConfiguredLayer):
     def score(
         self, query: ops.Tensor, memory: dict[str, ops.Tensor], state: Any = (), seed: ops.Tensor | None = None
     ) -> tuple[ops.Tensor, Any]:
-        """Returns scores [B, Q, M] of queries [B, Q, U], and the next state.
+        """Returns scores [B, Q, M], the weights of the values for queries [B, Q, U], and the next state.
 
         `seed` [2] is for mechanisms that draw noise in training; None elsewhere. `memorize` and `score` run outside of
         Keras' `__call__`: they get tensors of the compute dtype, and must cast weights that they use themselves.
@@ -246,9 +242,40 @@ class AttentionMechanism(ConfiguredLayer):
             self.build(**config)
 
 
+class NoAttention(AttentionMechanism):
+    """The baseline without attention: the decoder knows the source only through its initial state.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> context = NoAttention()(queries, states)
+      >>> tuple(context.shape)
+      (2, 3, 0)
+    """
+
+    num_slots = 0
+
+    def context_size(self, value_size: int) -> int:
+        return 0
+
+    def memorize(self, states: ops.Tensor, mask: ops.Tensor) -> dict[str, ops.Tensor]:
+        positions = ops.zeros_like(mask, states.dtype)[:, None][:, :0]  # [B, 0, S]
+        return {"values": states[:, :0, :0], "positions": positions}
+
+    def score(self, query, memory, state=(), seed=None):
+        return query[:, :, :0], state
+
+    def alignments(self, memory, scores):
+        return scores @ memory["positions"]  # [B, Q, S], all 0
+
+
 def _where(condition: ops.Tensor, new: ops.Tensor, old: ops.Tensor) -> ops.Tensor:
     """Returns the rows of `new` [B, ...] where the condition [B] holds, and those of `old` elsewhere."""
     return ops.where(ops.reshape(condition, [-1] + [1] * (len(new.shape) - 1)), new, old)
+
+
+_RECURRENT = "; a recurrent layer before it needs return_sequences=True"
+_FROM_LENGTHS = "; from lengths: arange(S) < lengths[:, None]"
+_ADVICE = {"query": _RECURRENT, "value": _RECURRENT, "value_mask": _FROM_LENGTHS}  # on wrong ranks
 
 
 def _check_shapes(query, value, query_mask, value_mask) -> None:

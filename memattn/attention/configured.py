@@ -1,11 +1,17 @@
-"""Base of layers whose config is read from the constructor's arguments."""
+"""Base of layers whose config is read from the constructor's arguments, and initializers of their weights."""
 
 import inspect
+import numbers
+import zlib
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 import keras
 
 from memattn import options
-from memattn.attention.initializers import initializer_config
+
+Initializer: TypeAlias = str | Mapping | keras.initializers.Initializer
+"""Name of a Keras initializer, its config, or an object."""
 
 
 class ConfiguredLayer(keras.layers.Layer):
@@ -34,3 +40,41 @@ class ConfiguredLayer(keras.layers.Layer):
         if "initializer" in config:
             config["initializer"] = options.plain(initializer_config(config["initializer"]))
         return config
+
+
+def initializer_of(weight: str, initializer: Initializer) -> Initializer:
+    """Returns the initializer of the weight named `weight`, in a layer that has one initializer for all its weights.
+
+    An initializer with a seed draws the same numbers for each weight. So each weight gets a copy, and a seed that the
+    user chose is changed by the weight's name.
+    """
+    initializer = _object_of(initializer)
+    if isinstance(initializer, Mapping):
+        config = initializer.get("config") or {}
+        return {**initializer, "config": _reseeded(config, weight)} if "seed" in config else initializer
+    if isinstance(initializer, str) or not hasattr(initializer, "get_config"):
+        return initializer
+    config = initializer.get_config()
+    return type(initializer).from_config(_reseeded(config, weight)) if "seed" in config else initializer
+
+
+def _reseeded(config: Mapping, weight: str) -> dict:
+    """Returns an initializer's config, the seed changed by the weight's name; a seed may be a generator's config."""
+    seed = config["seed"]
+    if isinstance(seed, numbers.Integral):
+        seed = (int(seed) + zlib.crc32(weight.encode())) % 2**31
+    elif isinstance(seed, Mapping):
+        seed = initializer_of(weight, seed)
+    return {**config, "seed": seed}
+
+
+def initializer_config(initializer: Initializer) -> Initializer:
+    """Returns an initializer as `get_config` stores it: a name or a config."""
+    if isinstance(initializer, (str, Mapping)):
+        return initializer
+    return keras.initializers.serialize(_object_of(initializer))
+
+
+def _object_of(initializer: Any) -> Initializer:
+    """Returns an object of a class, made with the default arguments as in Keras; anything else as it is."""
+    return initializer() if isinstance(initializer, type) else initializer

@@ -1,10 +1,10 @@
-"""Attention by content: a softmax over the source of the scores of Bahdanau et al. (2015) and Luong et al. (2015)."""
+"""Attention of Bahdanau et al. (2015) and Luong et al. (2015): by content, over a source or a window; by location."""
 
 import keras
 
 from memattn.attention import ops
 from memattn.attention.base import AttentionMechanism
-from memattn.attention.initializers import Initializer, initializer_of
+from memattn.attention.configured import Initializer, initializer_of
 from memattn.options import PositiveInt
 
 
@@ -105,3 +105,124 @@ class LuongDotAttention(AttentionMechanism):
             )
         energies = ops.matmul(query, values, transpose_b=True)  # [B, Q, S]
         return ops.masked_softmax(energies, memory["mask"][:, None]), state
+
+
+class _LocalAttention(LuongAttention):
+    """A softmax over the source positions at most `window` from a centre."""
+
+    def __init__(self, *, window: PositiveInt = 10, **kwargs):
+        super().__init__(**kwargs)
+        self.window = int(window)
+
+    def memorize(self, states, mask):
+        positions = ops.cumsum(ops.cast(mask, "int32"), 1) - 1  # [B, S]; padding does not count
+        return {**super().memorize(states, mask), "positions": positions}
+
+    def _in_window(self, query: ops.Tensor, memory: dict[str, ops.Tensor], centres: ops.Tensor) -> ops.Tensor:
+        """Returns the softmax [B, Q, S] over the source positions at most `window` from `centres` [B, Q, 1]."""
+        energies = ops.products(query, memory["keys"])
+        distances = ops.abs(_positions(memory, centres.dtype) - centres)
+        return ops.masked_softmax(energies, memory["mask"][:, None] & (distances <= self.window))
+
+
+class LocalMonotonicAttention(_LocalAttention):
+    """local-m: in step t, counted from 0, a softmax of h^T W s over the source positions t - w to t + w.
+
+    The paper is Luong, Pham and Manning (2015), https://arxiv.org/abs/1508.04025.
+
+    Args:
+      window: w, positions on each side.
+      units: width U of the queries, to which the encoder states are projected once per source.
+      initializer: name, config or object, of the weight matrices.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> attention = LocalMonotonicAttention(units=16, window=1)
+      >>> _, weights = attention(queries, states, return_attention_scores=True)
+      >>> keras.ops.convert_to_numpy(weights[0, 2] > 0).tolist()  # step 2 reads positions 1 to 3
+      [False, True, True, True, False, False, False]
+    """
+
+    def initial_state(self, memory, num_queries):
+        return ops.zeros([ops.shape(memory["values"])[0], num_queries, 1], "int32")  # steps so far
+
+    def score(self, query, memory, state, seed=None):
+        return self._in_window(query, memory, state), state + 1
+
+
+class LocalPredictiveAttention(_LocalAttention):
+    """local-p: a softmax over the source positions p - w to p + w, times a Gaussian around p of deviation w / 2.
+
+    The query predicts p = (S - 1) sigmoid(v_p . tanh(W_p h)), where S is the source's length and positions count from
+    0. The weights are not normalized after the Gaussian.
+
+    The paper is Luong, Pham and Manning (2015), https://arxiv.org/abs/1508.04025.
+
+    Args:
+      window: w, positions on each side.
+      units: width U of the queries, to which the encoder states are projected once per source.
+      initializer: name, config or object, of the weight matrices.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> context = LocalPredictiveAttention(units=16, window=2)(queries, states)
+      >>> tuple(context.shape)
+      (2, 3, 8)
+    """
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.position_layer = self.make_dense(self.units, "position", activation="tanh")
+        self.position_v = self.make_dense(1, "position_v")
+
+    def memorize(self, states, mask):
+        lengths = ops.sum(ops.cast(mask, "int32"), 1)[:, None, None]  # [B, 1, 1]
+        return {**super().memorize(states, mask), "last": ops.maximum(lengths - 1, 0)}
+
+    def score(self, query, memory, state=(), seed=None):
+        dtype = ops.sum_dtype(query.dtype)
+        fractions = ops.sigmoid(ops.cast(self.position_v(self.position_layer(query)), dtype))  # [B, Q, 1]
+        centres = ops.cast(memory["last"], dtype) * fractions
+        weights = self._in_window(query, memory, centres)
+        gaussian = ops.exp(-0.5 * ops.square((_positions(memory, dtype) - centres) / (self.window / 2)))
+        return weights * ops.cast(gaussian, weights.dtype), state
+
+
+def _positions(memory: dict[str, ops.Tensor], dtype: str) -> ops.Tensor:
+    """Returns the source positions [B, 1, S], counted from 0."""
+    return ops.cast(memory["positions"], dtype)[:, None]
+
+
+class LocationAttention(AttentionMechanism):
+    """a = softmax(W_a h) over the source positions; positions beyond the longest training source get 0.
+
+    The paper is Luong, Pham and Manning (2015), https://arxiv.org/abs/1508.04025, where it is called "location".
+
+    Args:
+      max_source_length: number of rows of W_a: the longest source of the training set.
+      initializer: name, config or object, of W_a.
+
+    Example:
+      >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
+      >>> context = LocationAttention(max_source_length=7)(queries, states)
+      >>> tuple(context.shape)
+      (2, 3, 8)
+    """
+
+    reads_in_order = True
+
+    def __init__(self, *, max_source_length: PositiveInt, initializer: Initializer = "glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
+        self.max_source_length = int(max_source_length)
+        self.initializer = initializer
+        self.position_scores = self.make_dense(self.max_source_length, "position_scores")
+
+    def memorize(self, states, mask):
+        return {"values": states, "mask": mask & (ops.arange(ops.shape(states)[1]) < self.max_source_length)}
+
+    def score(self, query, memory, state=(), seed=None):
+        length = ops.shape(memory["values"])[1]
+        logits = self.position_scores(query)  # [B, Q, max_source_length]
+        logits = ops.pad(logits, [[0, 0], [0, 0], [0, ops.maximum(0, length - self.max_source_length)]])
+        logits = ops.ensure_shape(logits[:, :, :length], [None, None, memory["values"].shape[1]])
+        return ops.masked_softmax(logits, memory["mask"][:, None]), state

@@ -9,43 +9,7 @@ import ml_dtypes
 from keras import KerasTensor as Tensor
 from keras import Variable, ops
 from keras.backend import standardize_dtype as dtype_name
-from keras.ops import (
-    abs,
-    any,
-    arange,
-    argsort,
-    broadcast_to,
-    cast,
-    clip,
-    convert_to_tensor,
-    divide_no_nan,
-    einsum,
-    exp,
-    expand_dims,
-    log,
-    max,
-    minimum,
-    one_hot,
-    ones,
-    ones_like,
-    pad,
-    relu,
-    reshape,
-    shape,
-    sigmoid,
-    square,
-    stack,
-    sum,
-    take,
-    tanh,
-    transpose,
-    tril,
-    triu,
-    where,
-    while_loop,
-    zeros,
-    zeros_like,
-)
+from keras.ops import *
 from keras.tree import map_structure
 
 COMPILES_RECURRENCE = True  # a loop over queries
@@ -144,7 +108,7 @@ def run_loop(
     num_outputs: int,
     dtype: Any,
 ) -> list[Tensor]:
-    """Calls `step` for each of T inputs in order; see `run_loop` of step_loop.py."""
+    """Calls `step` for each of T inputs in order; see `run_loop` of tensorflow_ops.py."""
     del num_outputs, dtype
 
     def scanned(state, inputs):

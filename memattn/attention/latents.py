@@ -3,7 +3,7 @@
 import keras
 
 from memattn.attention import ops
-from memattn.attention.initializers import initializer_of
+from memattn.attention.configured import initializer_of
 from memattn.attention.slots import SlotReader
 
 

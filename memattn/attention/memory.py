@@ -6,7 +6,7 @@ import numpy as np
 
 from memattn.attention import ops
 from memattn.attention.base import AttentionMechanism
-from memattn.attention.initializers import Initializer
+from memattn.attention.configured import Initializer
 from memattn.attention.slots import slot_memory, source_weights, value_scores
 from memattn.options import OptionError, PositiveInt
 

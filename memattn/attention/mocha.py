@@ -2,7 +2,6 @@
 
 from memattn.attention import ops
 from memattn.attention.monotonic import HardStops, MonotonicAttention, next_alpha
-from memattn.attention.sparse import SparseScores
 from memattn.options import PositiveInt
 
 
@@ -106,7 +105,7 @@ class HardChunks(HardStops):
         energy = self.attention.chunk_energy
         keys = ops.gather(memory["chunk_keys"], positions)
         energies = energy.energies(energy.query_layer(query), keys)
-        return SparseScores(positions, ops.cast(ops.masked_softmax(energies, in_chunk), query.dtype)), stop
+        return ops.SparseScores(positions, ops.cast(ops.masked_softmax(energies, in_chunk), query.dtype)), stop
 
 
 def _equal_chunks(width: int, alpha: ops.Tensor, energies: ops.Tensor, mask: ops.Tensor) -> ops.Tensor:

@@ -6,8 +6,7 @@ import keras
 
 from memattn.attention import ops
 from memattn.attention.base import AttentionMechanism
-from memattn.attention.initializers import Initializer, initializer_of
-from memattn.attention.sparse import SparseScores
+from memattn.attention.configured import Initializer, initializer_of
 from memattn.options import PositiveInt, Range
 
 _LOWEST = -1e9  # energy of padding, whose sigmoid is 0
@@ -168,11 +167,11 @@ class HardStops:
 
     def score(
         self, query: ops.Tensor, memory: dict[str, ops.Tensor], state: ops.Tensor, seed: ops.Tensor | None = None
-    ) -> tuple[SparseScores, ops.Tensor]:
+    ) -> tuple[ops.SparseScores, ops.Tensor]:
         """Returns the score of one position, and the next state. A search passes no `seed`: there is no noise."""
         stop, length = self.next_stop(query, memory, state), ops.shape(memory["values"])[1]
         positions = ops.minimum(stop, length - 1)[..., None]
-        return SparseScores(positions, ops.cast(stop < length, query.dtype)[..., None]), stop
+        return ops.SparseScores(positions, ops.cast(stop < length, query.dtype)[..., None]), stop
 
     def next_stop(self, query: ops.Tensor, memory: dict, start: ops.Tensor) -> ops.Tensor:
         """Returns the first position [B, Q], from `start` [B, Q] on, whose energy is above 0; S if there is none.

@@ -3,7 +3,7 @@
 A size, as `shape` returns it, is a scalar tensor on TensorFlow and an int elsewhere.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
 
@@ -51,3 +51,31 @@ def products(queries: Tensor, keys: Tensor) -> Tensor:
 def additive_energies(queries: Tensor, keys: Tensor, v: Variable) -> Tensor:
     """Returns v . tanh(q + k) [B, Q, M] for projected queries [B, Q, U] and keys [B, M, U] (Bahdanau et al., 2015)."""
     return einsum("bqmu,u->bqm", tanh(queries[:, :, None] + keys[:, None]), cast(v, queries.dtype))
+
+
+class SparseScores(NamedTuple):
+    """Scores of N source positions for each query; all other positions have the score 0.
+
+    Attributes:
+      positions: int [B, Q, N]; a position may be repeated.
+      weights: their scores [B, Q, N].
+    """
+
+    positions: Tensor
+    weights: Tensor
+
+
+def contexts(scores: Tensor | SparseScores, values: Tensor) -> Tensor:
+    """Returns the contexts scores @ values [B, Q, D] (Eqs. 1 and 6) for scores [B, Q, M] and values [B, M, D]."""
+    if isinstance(scores, SparseScores):
+        rows = gather(values, scores.positions)  # [B, Q, N, D]
+        return sum(scores.weights[..., None] * rows, 2)
+    return matmul(scores, values)
+
+
+def dense_scores(scores: Tensor | SparseScores, length: int | Tensor) -> Tensor:
+    """Returns scores as a tensor [B, Q, length]; weights of a repeated position are added."""
+    if not isinstance(scores, SparseScores):
+        return scores
+    is_there = one_hot(scores.positions, length, dtype=scores.weights.dtype)  # [B, Q, N, length]
+    return sum(is_there * scores.weights[..., None], 2)

@@ -4,20 +4,22 @@ Slots are C = alpha^T s, and a decoder step reads c = beta C. Since beta (alpha^
 well read the states s by beta alpha^T: the context is the same, read from S vectors instead of K.
 """
 
+import abc
 from typing import Literal
 
 import keras
 
 from memattn.attention import ops
 from memattn.attention.base import AttentionMechanism
-from memattn.attention.initializers import Initializer, initializer_of
+from memattn.attention.configured import Initializer, initializer_of
 from memattn.options import PositiveInt
 
 
 def slot_memory(slots: ops.Tensor, alpha: ops.Tensor, states: ops.Tensor) -> dict[str, ops.Tensor]:
     """Returns the memory whose "values" are the slots C [B, K, D], or the states [B, S, D] if S is static and below K.
 
-    `alpha` [B, S, K] holds the weights that made the slots.
+    `alpha` [B, S, K] holds the weights that made the slots. It is kept as "alpha" beside the slots, and as
+    "alpha_of_states" beside the states, so that its name says what the values are.
     """
     is_short = states.shape[1] is not None and states.shape[1] < slots.shape[1]
     return {"values": states, "alpha_of_states": alpha} if is_short else {"values": slots, "alpha": alpha}
@@ -74,9 +76,9 @@ class SlotReader(AttentionMechanism):
         slots = ops.matmul(alpha, states, transpose_a=True)  # C [B, K, D]
         return self._with_keys(slot_memory(slots, alpha, states), slots)
 
+    @abc.abstractmethod
     def _alpha(self, states: ops.Tensor, mask: ops.Tensor) -> ops.Tensor:
         """Returns the writing weights alpha [B, S, K] of states [B, S, D]; padding, where `mask` is false, gets 0."""
-        raise NotImplementedError
 
     def _with_keys(self, memory: dict[str, ops.Tensor], slots: ops.Tensor) -> dict[str, ops.Tensor]:
         """Returns the memory, with W_read C_k for each slot C_k in `slots` [B, K, D] if they are read additively."""

@@ -3,6 +3,7 @@
 Keras 2 has no keras.ops. With Keras 3, a graph of these functions is smaller than one of keras.ops.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -40,8 +41,6 @@ from tensorflow import (
 )
 from tensorflow.math import cumulative_logsumexp, divide_no_nan, l2_normalize, log, reciprocal_no_nan
 from tensorflow.nn import relu, softmax
-
-from memattn.attention.step_loop import run_loop
 
 arange, any, max, sum = tf.range, tf.reduce_any, tf.reduce_max, tf.reduce_sum
 clip, take = tf.clip_by_value, tf.gather
@@ -110,3 +109,48 @@ def draw_seed(generator: None) -> Tensor:
 def normal(sizes: Any, seed: Tensor, dtype: Any) -> Tensor:
     """Returns numbers from the standard normal distribution, the same for the same seed [2]."""
     return tf.random.stateless_normal(sizes, seed, dtype=dtype, alg=GENERATOR)
+
+
+def run_loop(
+    step: Callable[[tf.Tensor, tf.Tensor, Any], tuple[Sequence[tf.Tensor], Any]],
+    state: Any,
+    inputs: tf.Tensor,
+    *,
+    num_outputs: int,
+    dtype: tf.DType,
+) -> list[tf.Tensor]:
+    """Calls `step` for each of T inputs [B, T, ...] in order, and returns the outputs of all calls.
+
+    Args:
+      step: gets the number of the step, its inputs [B, 1, ...] and the state; returns outputs [B, 1, F], which may
+        differ in F, and the next state.
+      state: the initial state.
+      inputs: [B, T, ...].
+      num_outputs: number of outputs of a step.
+      dtype: type of the outputs.
+
+    Returns:
+      A tensor [B, T, F] for each output of `step`.
+    """
+    steps = inputs.shape[1] if inputs.shape[1] is not None else tf.shape(inputs)[1]
+    by_step = tf.transpose(inputs, [1, 0, *range(2, inputs.shape.rank)])[:, :, None]
+    by_step = tf.TensorArray(inputs.dtype, steps).unstack(by_step)  # inputs[:, time] has a gradient of T steps
+    # Lists collect the outputs. The gradient of `TensorArray.write` reads an element, then sets it to 0, for which XLA
+    # copies the tensors of all steps in each step. The gradient of a list only reads.
+    empty = tf.raw_ops.EmptyTensorList(element_shape=-1, max_num_elements=steps, element_dtype=dtype)
+    shapes: list[list[int]] = []
+
+    def body(time, state, lists):
+        outputs, state = step(time, by_step.read(time), state)
+        outputs = [output[:, 0] for output in outputs]
+        shapes[:] = [[-1 if size is None else size for size in output.shape] for output in outputs]
+        pairs = zip(lists, outputs, strict=True)
+        lists = [tf.raw_ops.TensorListPushBack(input_handle=each, tensor=output) for each, output in pairs]
+        return time + 1, state, lists
+
+    loop = (0, state, [empty] * num_outputs)
+    _, _, lists = tf.while_loop(lambda time, *_: time < steps, body, loop, maximum_iterations=steps)
+    options = {"element_dtype": dtype, "num_elements": steps if isinstance(steps, int) else -1}
+    pairs = zip(lists, shapes, strict=True)
+    stacks = [tf.raw_ops.TensorListStack(input_handle=each, element_shape=size, **options) for each, size in pairs]
+    return [tf.transpose(outputs, [1, 0, 2]) for outputs in stacks]

@@ -3,7 +3,7 @@
 from memattn.config.loading import Origin, apply_changes, check_overrides, checked, dump, from_dict, load, to_dict
 from memattn.config.sections import Config, ModelConfig, SweepConfig
 from memattn.data.config import CopyConfig, DataConfig, TaskConfig
-from memattn.models.neural_gpu.model import NeuralGPUConfig
+from memattn.models.neural_gpu import NeuralGPUConfig
 from memattn.models.seq2seq import Seq2SeqConfig
 from memattn.plain_values import differences
 from memattn.search.config import DecodingConfig, SampleConfig

@@ -3,11 +3,12 @@
 Every error names the file, the line, the dotted key, the value and what would be right.
 """
 
+import contextlib
 import dataclasses
 import os
 import re
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import yaml
@@ -30,7 +31,7 @@ class Origin:
         self.name = name
         self.lines: dict[str, str] = {}
 
-    def replace(self, key: str, line: str) -> None:
+    def record(self, key: str, line: str) -> None:
         """Records the line of a key and of all keys below it, and of keys above it that have no line yet."""
         self.lines = {
             known: other for known, other in self.lines.items() if not known.startswith((f"{key}.", f"{key}["))
@@ -86,7 +87,7 @@ def _overridden(tree: Mapping, overrides: Sequence[str], origin: Origin) -> Conf
         if not equals or not key:
             raise ConfigError(f"--set {short(override)}: write --set key=value, e.g. --set model.units=128")
         changes[key] = _parse(text, Origin(f"--set {short(key)}"))
-        origin.replace(key, f"--set {short(override)}")
+        origin.record(key, f"--set {short(override)}")
     return checked(apply_changes(tree, changes), origin)
 
 
@@ -96,7 +97,7 @@ def checked(tree: Mapping, origin: Origin) -> Config:
         if name in hints(Config):
             continue
         keys = _keys_named(str(name), Config)
-        if any(name in attention.keys(mechanism) for mechanism in attention.MECHANISMS.values()):
+        if any(name in attention.config_arguments(mechanism) for mechanism in attention.MECHANISMS.values()):
             keys.append(f"model.attention.{name}")
         if keys:
             raise origin.error(name, f"unknown key; did you mean {' or '.join(keys)}?")
@@ -153,12 +154,13 @@ def sections_of(hint: Any) -> list[type[Options]]:
     return [cast(type[Options], member) for member in members(hint) if dataclasses.is_dataclass(member)]
 
 
-def _read(path: str, origin: Origin) -> dict:
+def _read(path: str, origin: Origin, above: Sequence[str] = ()) -> dict:
     """Returns the values of a file merged into those of its base.
 
     Args:
       path: path of the file.
       origin: receives the line of each key.
+      above: paths of the files that have this one as a base.
     """
     try:
         text = files.read_text(path)
@@ -170,21 +172,26 @@ def _read(path: str, origin: Origin) -> dict:
         raise ConfigError(f"{path}: a config is a mapping with the keys data, model, training, decoding, sweep")
     base = tree.pop("base", None)
     if base is not None:
-        below = _read(_base_path(base, path, origin_of_file), origin)
+        files_above = [*above, path]
+        below = _read(_base_path(base, files_above, origin_of_file), origin, files_above)
         tree = _merged({name: below[name] for name in below if name != "sweep" or name not in tree}, tree)
     origin.lines.update(origin_of_file.lines)
     return tree
 
 
-def _base_path(base: Any, path: str, origin: Origin) -> str:
-    """Returns the path of the file that a config names as its `base`."""
+def _base_path(base: Any, paths: Sequence[str], origin: Origin) -> str:
+    """Returns the path of the file that the last of `paths` names as its `base`, which must not be one of them."""
     if not isinstance(base, str):
         raise origin.error("base", f"expected the path of another config, not {abbreviated(base)}")
-    relative = os.path.normpath(os.path.join(os.path.dirname(path), base))
+    relative = os.path.normpath(os.path.join(os.path.dirname(paths[-1]), base))
     base_path = relative if os.path.isfile(relative) else shipped.path_of(base)
     if base_path is None:
-        raise origin.error("base", f"no such file: {short(relative)}{shipped.advice(base)}")
-    return base_path
+        problem = f"no such file: {short(relative)}{shipped.advice(base)}"
+    elif any(os.path.samefile(base_path, path) for path in paths):
+        problem = f"{short(base)} is this file, or has this file as its base; name another config"
+    else:
+        return base_path
+    raise origin.error("base", problem)
 
 
 class _Loader(yaml.SafeLoader):
@@ -198,17 +205,28 @@ _Loader.add_implicit_resolver(
 
 def _parse(text: str, origin: Origin) -> Any:
     """Returns the plain values of a YAML text, None for an empty one; records the line of each key."""
-    try:
+    with _checking_yaml(origin):
         loader = _Loader(text)
         node = loader.get_single_node()
-        if node is None:
-            return None
-        _record_lines(node, "", origin)
+    if node is None:
+        return None
+    _record_lines(node, "", origin)
+    with _checking_yaml(origin):
         return loader.construct_document(node)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark and not origin.name.startswith("--set") else ""
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+
+
+@contextlib.contextmanager
+def _checking_yaml(origin: Origin) -> Iterator[None]:
+    """Raises ConfigError for invalid YAML in the context; names the line, and where an open bracket or quote began."""
+    try:
+        yield
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: of a date such as 2024-29-11
+        problem, line = getattr(error, "problem", None) or str(error).splitlines()[0], ""
+        mark, start = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
+        if mark and not origin.name.startswith("--set"):
+            line = f":{mark.line + 1}"
+            if start and start.line < mark.line:
+                problem += f" ({getattr(error, 'context', '')} of line {start.line + 1})"
         raise ConfigError(f"{origin.name}{line}: not valid YAML: {problem}") from error
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from memattn.data.config import DataConfig
 from memattn.errors import abbreviated
-from memattn.models.neural_gpu.model import NeuralGPUConfig
+from memattn.models.neural_gpu import NeuralGPUConfig
 from memattn.models.seq2seq import Seq2SeqConfig
 from memattn.options import Options, Problems
 from memattn.search.config import DecodingConfig

@@ -15,17 +15,13 @@ _SCANNED_AT_ONCE = 1 << 20  # pairs
 _SHUFFLE_ROUNDS = 24  # TensorFlow's default of 4 leaves neighbours and epochs correlated
 
 
-def bucket_widths(lengths: np.ndarray, num_buckets: int) -> np.ndarray:
-    """Returns at most `num_buckets` padded widths, ascending: few shapes, little padding.
+def bucket_widths(histogram: np.ndarray, num_buckets: int) -> np.ndarray:
+    """Returns at most `num_buckets` padded widths, ascending, for `histogram[n]` sentences of length n.
 
-    They are equal quantiles of the lengths. Where these give more than twice as many positions as the widths of
-    `_split_widths`, as with a few long sentences among short ones, those are returned instead.
+    They make few shapes and little padding: they are equal quantiles of the lengths. Where these give more than twice
+    as many positions as the widths of `_split_widths`, as with a few long sentences among short ones, those are
+    returned instead.
     """
-    return _widths(np.bincount(lengths), num_buckets)
-
-
-def _widths(histogram: np.ndarray, num_buckets: int) -> np.ndarray:
-    """Returns `bucket_widths` for `histogram[n]` sentences of length n."""
     quantiles, split = _quantile_widths(histogram, num_buckets), _split_widths(histogram, num_buckets)
     return split if 2 * _positions(histogram, split) < _positions(histogram, quantiles) else quantiles
 
@@ -102,7 +98,7 @@ class TrainingBatches:
                 "no training pair is within data.max_source_length and data.max_target_length, which count the end of "
                 "sentence"
             )
-        self.widths = longest[_widths(histogram, num_buckets)]
+        self.widths = longest[bucket_widths(histogram, num_buckets)]
         self._longer = self.widths.max(1)
         self.longest_source = int(self.widths[-1, 0])
         self._rows = [self._rows_for(width) for width in self._longer.tolist()]
@@ -252,7 +248,7 @@ def decoding_batches(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yields indices and padded batches of `batch_size` sources, longest first; padding completes the last batch."""
     lengths = sentences.lengths()
-    widths = bucket_widths(lengths, num_buckets)
+    widths = bucket_widths(np.bincount(lengths), num_buckets)
     order = np.argsort(-lengths, kind="stable")
     for start in range(0, len(order), batch_size):
         members = order[start : start + batch_size]

@@ -9,8 +9,8 @@ import numpy as np
 from memattn import files
 from memattn.data import features
 from memattn.data.sentences import Corpus, Sentences, Sources
-from memattn.data.vocabulary import Vocabulary, first_problem, split_words
-from memattn.errors import ConfigError, DataError
+from memattn.data.vocabulary import SPECIAL_TOKENS, Vocabulary, split_words
+from memattn.errors import ConfigError, DataError, abbreviated
 from memattn.files import read_lines
 
 Side = Literal["source", "target"]
@@ -22,11 +22,25 @@ PARTS: tuple[Part, Part] = ("ids", "offsets")
 
 
 def read_vocabulary(path: str) -> Vocabulary:
-    """Reads a vocabulary file. Raises DataError, OSError."""
-    lines = read_lines(path)
-    if problem := first_problem(lines or [""]):
-        raise DataError(f"{path}:{problem[0]}: {problem[1]}")
-    return Vocabulary(lines)
+    """Reads a vocabulary file, a token per line. Raises DataError, OSError.
+
+    A token may hold white space that does not separate tokens, such as a no-break space.
+    """
+    tokens, numbers = read_lines(path), dict[str, int]()
+    for number, token in enumerate(tokens or [""], 1):
+        first = numbers.setdefault(token, number)
+        if not token:
+            problem = "the line is empty; it needs a token"
+        elif token in SPECIAL_TOKENS:
+            problem = f"{token!r} is a special token, which every vocabulary has already; remove the line"
+        elif split_words(token) != [token]:
+            problem = f"the token {abbreviated(token)} holds white space that separates tokens"
+        elif first != number:
+            problem = f"the token {abbreviated(token)} is in line {first} already; remove one of the two"
+        else:
+            continue
+        raise DataError(f"{path}:{number}: {problem}")
+    return Vocabulary(tokens)
 
 
 def read_corpus(folder: str, split: str, vocabulary: Vocabulary, kind: str = "tokens") -> Corpus:

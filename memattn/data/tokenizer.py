@@ -1,9 +1,12 @@
 """Splits text into a model's tokens (Moses tokenization, then BPE or spelling), and joins tokens into text."""
 
+import contextlib
 import dataclasses
 import functools
+import io
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Literal, Protocol
@@ -13,14 +16,27 @@ from sacremoses import MosesDetokenizer, MosesDetruecaser, MosesTokenizer
 from sacremoses.corpus import NonbreakingPrefixes
 
 from memattn import files
-from memattn.data.bpe import Subwords
-from memattn.data.languages import HAN, WITHOUT_BLANKS, known_code
-from memattn.data.spelling import SpelledWords
+from memattn.data.units import SpelledWords, Subwords
 from memattn.data.vocabulary import split_words
+from memattn.errors import DataError
 
 SETTINGS = "text.json"
 Form = Literal["raw", "tokenized", "truecased", "untokenized"]
 Units = Literal["bpe", "spelled"]
+CHINESE = frozenset({"zh", "yue", "wuu", "lzh"})
+HAN = CHINESE | {"ja"}  # languages written in Han characters
+WITHOUT_BLANKS = HAN | {"th", "lo", "km", "my", "shn", "bo", "dz"}  # languages without blanks between words
+# Codes of three letters (ISO 639-2 and 639-3), where Moses and sacreBLEU know a language by two.
+SHORT_CODES = {
+    "bur": "my", "chi": "zh", "cze": "cs", "dut": "nl", "fre": "fr", "ger": "de", "gre": "el", "ice": "is",
+    "lav": "lv", "rum": "ro", "slo": "sk", "tib": "bo", "zho": "zh",
+    "asm": "as", "ben": "bn", "bod": "bo", "cat": "ca", "ces": "cs", "cmn": "zh", "deu": "de", "ell": "el",
+    "eng": "en", "est": "et", "fin": "fi", "fra": "fr", "gle": "ga", "guj": "gu", "hin": "hi", "hun": "hu",
+    "isl": "is", "ita": "it", "jpn": "ja", "kan": "kn", "khm": "km", "kor": "ko", "lao": "lo", "lit": "lt",
+    "lvs": "lv", "mal": "ml", "mar": "mr", "mya": "my", "nld": "nl", "ori": "or", "pan": "pa", "pol": "pl",
+    "por": "pt", "ron": "ro", "rus": "ru", "slk": "sk", "slv": "sl", "spa": "es", "swe": "sv", "tam": "ta",
+    "tel": "te", "tha": "th",
+}  # fmt: skip
 _UNSEGMENTED_FORMS = ("raw", "untokenized")  # their lines are not divided into words
 _WIDE = r"[[\p{P}\p{S}]--[\x00-\x7f]]"  # punctuation and symbols that are not ASCII
 _BLANKS_AT_WIDE = regex.compile(rf"(?V1) (?={_WIDE})|(?<={_WIDE}) ")
@@ -46,14 +62,14 @@ class Tokenizer(Protocol):
     def encode(self, line: str, side: Literal["source", "target"]) -> list[str]:
         """Splits a line into tokens."""
 
-    def decode(self, tokens: list[str]) -> str:
-        """Joins tokens into words separated by spaces, for BLEU on tokens: one line, whatever a model wrote."""
+    def decode(self, sentences: Iterable[list[str]]) -> list[str]:
+        """Joins the tokens of each sentence into words separated by spaces: one line, whatever a model wrote."""
 
     def word_numbers(self, tokens: list[str]) -> list[int]:
         """Returns, for each token, the number of the word that it belongs to."""
 
-    def detokenize(self, words: str) -> str:
-        """Turns words of the target, separated by spaces, into a line as people write it, for detokenized BLEU."""
+    def detokenize(self, lines: Iterable[str]) -> list[str]:
+        """Turns lines of the target, words separated by spaces, into lines as people write them."""
 
     def reference(self, line: str) -> str:
         """Returns a line of the target as people write it: the line itself, unless it is tokenized."""
@@ -110,17 +126,17 @@ class SubwordTokenizer:
     def encode(self, line: str, side: Literal["source", "target"]) -> list[str]:
         return self._units.segment(self._split_words[side](line))
 
-    def decode(self, tokens: list[str]) -> str:
-        return without_line_breaks(self._units.undo(tokens))
+    def decode(self, sentences: Iterable[list[str]]) -> list[str]:
+        return list(map(without_line_breaks, self._units.undo(sentences)))
 
     def word_numbers(self, tokens: list[str]) -> list[int]:
         return self._units.word_numbers(tokens, segmented=self.settings.form not in _UNSEGMENTED_FORMS)
 
-    def detokenize(self, words: str) -> str:
-        return word_detokenizer(self.settings.form, self.settings.target_language)(words)
+    def detokenize(self, lines: Iterable[str]) -> list[str]:
+        return list(map(word_detokenizer(self.settings.form, self.settings.target_language), lines))
 
     def reference(self, line: str) -> str:
-        return line if self.settings.form in _UNSEGMENTED_FORMS else self.detokenize(line)
+        return line if self.settings.form in _UNSEGMENTED_FORMS else self.detokenize([line])[0]
 
 
 class WhitespaceTokenizer:
@@ -135,14 +151,14 @@ class WhitespaceTokenizer:
         del side
         return split_words(line)
 
-    def decode(self, tokens: list[str]) -> str:
-        return without_line_breaks(" ".join(tokens))
+    def decode(self, sentences: Iterable[list[str]]) -> list[str]:
+        return list(map(without_line_breaks, map(" ".join, sentences)))
 
     def word_numbers(self, tokens: list[str]) -> list[int]:
         return list(range(len(tokens)))
 
-    def detokenize(self, words: str) -> str:
-        return words
+    def detokenize(self, lines: Iterable[str]) -> list[str]:
+        return list(lines)
 
     def reference(self, line: str) -> str:
         return " ".join(split_words(line))
@@ -159,7 +175,13 @@ def read(folder: str) -> SubwordTokenizer | WhitespaceTokenizer:
 
 def read_units(folder: str, settings: TextSettings) -> SubwordTokenizer:
     """Reads the merges or the dictionary of a folder, and returns the tokenizer. Raises DataError, OSError."""
-    return SubwordTokenizer(settings, files.read_text(os.path.join(folder, UNITS[settings.units].file)))
+    path = os.path.join(folder, UNITS[settings.units].file)
+    codes = files.read_text(path)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # subword-nmt prints two lines, and exits
+            return SubwordTokenizer(settings, codes)
+    except (SystemExit, ValueError) as error:
+        raise DataError(f"{path}: damaged: each line needs two units separated by a blank; copy it again") from error
 
 
 def learn(words: Counter[str], settings: TextSettings, size: int) -> tuple[SubwordTokenizer, list[str]]:
@@ -206,6 +228,12 @@ def word_detokenizer(form: Form, language: str) -> Callable[[str], str]:
         return _BLANKS_AT_WIDE.sub("", line) if known_code(language) in HAN else line  # Moses leaves these blanks
 
     return undo
+
+
+def known_code(code: str) -> str:
+    """Returns the code by which Moses and sacreBLEU know a language: `zh` for zh-TW, zho_Hans or cmn, `ko` for KO."""
+    language = re.split("[-_]", code)[0].lower()
+    return SHORT_CODES.get(language) or NonbreakingPrefixes().available_langs.get(language, language)
 
 
 def has_moses_rules(language: str) -> bool:

@@ -1,11 +1,8 @@
 """The vocabulary: tokens to ids and back, with four special ids in front."""
 
 import re
-from collections.abc import Iterable
 
 import numpy as np
-
-from memattn.errors import abbreviated
 
 PAD, BOS, EOS, UNK = range(4)
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
@@ -16,24 +13,6 @@ def split_words(line: str) -> list[str]:
     """Splits a line into words at ASCII white space. Other white space, such as a no-break space, is part of a word."""
     words = line.split()  # fast, but splits at all white space
     return words if " ".join(words) == line else _WORD.findall(line)
-
-
-def first_problem(tokens: Iterable[str]) -> tuple[int, str] | None:
-    """Returns the number, from 1, of the first token that a vocabulary cannot have, and what is wrong; None if all fit.
-
-    A token may hold white space that does not separate tokens, such as a no-break space.
-    """
-    numbers: dict[str, int] = {}
-    for number, token in enumerate(tokens, 1):
-        if not token:
-            return number, "the line is empty; it needs a token"
-        if token in SPECIAL_TOKENS:
-            return number, f"{token!r} is a special token, which every vocabulary has already; remove the line"
-        if split_words(token) != [token]:
-            return number, f"the token {abbreviated(token)} holds white space that separates tokens"
-        if (first := numbers.setdefault(token, number)) != number:
-            return number, f"the token {abbreviated(token)} is in line {first} already; remove one of the two"
-    return None
 
 
 class Vocabulary:
@@ -65,10 +44,6 @@ class Vocabulary:
     def encode(self, words: list[str]) -> list[int]:
         """Returns the ids of words, with the end of sentence appended."""
         return [self.ids.get(word, UNK) for word in words] + [EOS]
-
-    def encode_lines(self, lines: list[str]) -> list[list[int]]:
-        """Returns the ids of lines whose words are separated by blanks."""
-        return [self.encode(split_words(line)) for line in lines]
 
     def decode(self, ids: np.ndarray) -> list[str]:
         """Returns the tokens of ids up to the end of sentence, without PAD and BOS."""

@@ -30,9 +30,9 @@ from memattn.runs.checkpoints import step_of
 from memattn.runs.result import Result, conditions
 from memattn.runs.run import ALIGNMENTS, DETOKENIZED, HYPOTHESES, MODEL_CARD, N_BEST, REFERENCES, RESULT, RESULTS
 from memattn.runs.trained import Trained
-from memattn.search.scorer import Scorer
 from memattn.search.searcher import Searcher, decode, warm_up
 from memattn.search.translation import Translation
+from memattn.serving.scorer import Scorer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +62,7 @@ class TestSet:
     ) -> Comparison:
         """Returns the comparison of translations with the references; `target_loss` and `kinds` are its fields."""
         return Comparison(
-            hypotheses=[tokenizer.decode(translation.best) for translation in translations],
+            hypotheses=tokenizer.decode(translation.best for translation in translations),
             references=self.references,
             by_characters=tokenizer.by_characters,
             language=tokenizer.target_language,
@@ -100,7 +100,7 @@ def read_test_set(folder: str, split: str, vocabulary: Vocabulary, tokenizer: To
     """
     pairs = corpus.read_corpus(folder, split, vocabulary, source)
     tokenized, detokenized = corpus.read_references(folder, split)
-    references = list(map(tokenizer.decode, tokenized))
+    references = tokenizer.decode(tokenized)
     return TestSet(split, pairs.source, pairs.target, references, list(map(without_line_breaks, detokenized)))
 
 
@@ -118,7 +118,7 @@ def read_files(trained: Trained, source: str, target: str) -> TestSet:
         name=source,
         source=Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in source_tokens]),
         target=Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in target_tokens]),
-        references=[trained.tokenizer.decode(tokens) for tokens in target_tokens],
+        references=trained.tokenizer.decode(target_tokens),
         detokenized_references=[without_line_breaks(trained.tokenizer.reference(line)) for line in target_lines],
     )
 
@@ -131,15 +131,13 @@ class Evaluation:
       test_set: the sources that were decoded, and their references.
       result: scores, times and conditions.
       translations: the n best hypotheses of each source.
-      hypotheses: the best hypothesis of each source, words divided by spaces.
-      detokenized_hypotheses: the best hypotheses as ordinary text.
+      comparison: the best hypotheses beside the references.
     """
 
     test_set: TestSet
     result: Result
     translations: list[Translation]
-    hypotheses: list[str]
-    detokenized_hypotheses: list[str]
+    comparison: Comparison
 
 
 def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, rouge: bool = False) -> Evaluation:
@@ -180,8 +178,7 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, rouge: bool =
         **conditions(),
         config=configs.to_dict(config),
     )
-    detokenized_hypotheses, _ = comparison.detokenized
-    return Evaluation(test_set, result, translations, comparison.hypotheses, detokenized_hypotheses)
+    return Evaluation(test_set, result, translations, comparison)
 
 
 def _model_fields(trained: Trained) -> dict[str, Any]:
@@ -219,17 +216,16 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, num_plot
 
 def _texts(evaluation: Evaluation, trained: Trained) -> dict[str, list[str]]:
     """Returns the lines of each text file. Detokenized text has files only if it differs from tokenized text."""
-    test_set = evaluation.test_set
-    tokenized = evaluation.hypotheses, test_set.references
-    detokenized = evaluation.detokenized_hypotheses, test_set.detokenized_references
+    comparison = evaluation.comparison
+    tokenized = comparison.hypotheses, comparison.references
     texts = dict(zip((HYPOTHESES, REFERENCES), tokenized, strict=True))
-    if detokenized != tokenized:
-        texts |= dict(zip(DETOKENIZED, detokenized, strict=True))
+    if comparison.detokenized != tokenized:
+        texts |= dict(zip(DETOKENIZED, comparison.detokenized, strict=True))
     if trained.config.decoding.n_best > 1:
         texts[N_BEST] = [
-            f"{i}\t{score:.6f}\t{trained.tokenizer.decode(tokens)}"
+            f"{i}\t{score:.6f}\t{line}"
             for i, translation in enumerate(evaluation.translations)
-            for tokens, score in zip(translation.hypotheses, translation.scores, strict=True)
+            for line, score in zip(trained.tokenizer.decode(translation.hypotheses), translation.scores, strict=True)
         ]
     return texts
 

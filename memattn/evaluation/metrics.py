@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 
 from sacrebleu.metrics import BLEU, CHRF
 
-from memattn.data.bpe import escape
-from memattn.data.languages import CHINESE, known_code
+from memattn.data.tokenizer import CHINESE, known_code
 from memattn.data.trees import are_trees, spans
-from memattn.data.vocabulary import split_words
+from memattn.data.units import escape_within_words
 from memattn.errors import ConfigError, DataError, abbreviated
 
 _LARGEST_LOSS = 1e14  # written in place of an infinite loss or perplexity
@@ -45,7 +44,7 @@ class Comparison:
       hypotheses, references: words divided by spaces, BPE undone.
       by_characters: whether `bleu` compares characters, as for languages without spaces between words.
       language: code of the target language, "" if there is none.
-      detokenize: turns a hypothesis into ordinary text.
+      detokenize: turns hypotheses into ordinary text.
       detokenized_references: the references as ordinary text; None if `references` are.
       target_loss: computes the model's loss per reference token under teacher forcing; NaN without a model.
       kinds: kinds of metrics (see `Metric.kind`) to compute beside those that suit the references.
@@ -55,7 +54,7 @@ class Comparison:
     references: list[str]
     by_characters: bool = False
     language: str = ""
-    detokenize: Callable[[str], str] = str
+    detokenize: Callable[[list[str]], list[str]] = list
     detokenized_references: list[str] | None = None
     target_loss: Callable[[], float] = lambda: math.nan
     kinds: Set[str] = frozenset()
@@ -64,7 +63,7 @@ class Comparison:
     def detokenized(self) -> tuple[list[str], list[str]]:
         """Hypotheses and references as ordinary text."""
         references = self.references if self.detokenized_references is None else self.detokenized_references
-        return list(map(self.detokenize, self.hypotheses)), references
+        return self.detokenize(self.hypotheses), references
 
     @functools.cached_property
     def brackets(self) -> dict[str, Score]:
@@ -117,9 +116,7 @@ def bleu(comparison: Comparison) -> Score:
     metric = BLEU(tokenize="char" if by_characters else "none", smooth_method="none", force=True)
     hypotheses, references = comparison.hypotheses, comparison.references
     if not by_characters:  # sacreBLEU would divide words at all white space
-        hypotheses, references = (
-            [escape(" ".join(split_words(line))) for line in lines] for lines in (hypotheses, references)
-        )
+        hypotheses, references = map(escape_within_words, (hypotheses, references))
     return _by_sacrebleu(metric, hypotheses, references)
 
 

@@ -4,34 +4,33 @@ A context is c = weights @ values (Eqs. 1 and 6). It enters two linear layers: t
 input feeding, of this step in RNNsearch), and the output layer's input.
 """
 
+import abc
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from memattn.attention import AttentionMechanism, sparse
-from memattn.attention.configured import ConfiguredLayer
-from memattn.attention.initializers import Initializer
-from memattn.attention.ops import cast
-from memattn.attention.sparse import SparseScores
-from memattn.attention.step_loop import run_loop
-from memattn.models.dropout import dropout, fold_in, split_seed
-
-ATTENTION_SEED = 1  # number that `fold_in` gets for the attention mechanism's seed
+from memattn.attention import AttentionMechanism, ops
+from memattn.attention.configured import Initializer
+from memattn.attention.ops import SparseScores, cast, run_loop
+from memattn.models.dropout import ATTENTION_SEED, dropout, fold_in, split_seed
 
 Cells = list[tuple[tf.Tensor, ...]]
 """The state of each decoder layer: h and c of an LSTM, h of a GRU, [B, U]."""
 
 
-class AttentiveDecoder(ConfiguredLayer):
+class AttentiveDecoder(tf.keras.layers.Layer):
     """A decoder that reads one context in each step from an attention mechanism.
 
-    A decoder defines `_make_weights`, `gates`, `stepper` and `compute_output_shape`.
+    A decoder defines `_make_weights`, `gates` and `stepper`.
 
     Args:
       attention: the mechanism.
       units: width U of the state, and of the queries.
       dropout: rate on the inputs of cells, with a fresh mask in each step.
       initializer: name, config or object, of the weight matrices.
+
+    Attributes:
+      output_size: width F of the input of the output layer; known once the decoder is built.
     """
 
     state_parts = 1
@@ -51,35 +50,30 @@ class AttentiveDecoder(ConfiguredLayer):
         super().__init__(**kwargs)
         self.attention, self.units = attention, units
         self.dropout, self.initializer = dropout, initializer
-        self._has_weights = False
 
-    def build(self, inputs_shape, memory_shape=None):
-        """Makes the weights for inputs [B, T, E] and a memory whose "values" are [B, M, D]."""
-        if memory_shape is not None and not self._has_weights:  # Keras 2 passes only the first shape
-            values_shape = memory_shape["values"]
-            if not self.attention.built:
-                self.attention.build((None, None, self.units), values_shape)
-            self._make_weights(inputs_shape[-1], self.attention.context_size(values_shape[-1]))
-            self._has_weights = True
+    def build(self, inputs_shape, states_shape):
+        """Makes the weights for inputs [B, T, E] and encoder states [B, S, D]."""
+        self.attention.build((None, None, self.units), states_shape)
+        self.output_size = self._make_weights(inputs_shape[-1], self.attention.context_size(states_shape[-1]))
         self.built = True
 
-    def _make_weights(self, width: int, context_size: int) -> None:
-        """Makes the weights for inputs of a width E and contexts of a width D."""
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _make_weights(self, width: int, context_size: int) -> int:
+        """Makes the weights for inputs of a width E and contexts of a width; returns `output_size`."""
 
+    @abc.abstractmethod
     def gates(self, inputs: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns what inputs [..., E] contribute to the gates of a step [..., G], biases included."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def stepper(self, memory: dict[str, tf.Tensor], *, for_search: bool = False) -> "Stepper":
         """Does the work that all steps over one memory share; returns the stepper that runs single steps.
 
         A search has no dropout, and many queries of each source. So with `for_search`, what the mechanism's method
         `for_search` returns computes the weights, and products with the memory may be precomputed.
         """
-        raise NotImplementedError
 
-    def _reading(
+    def _stepper_arguments(
         self,
         memory: dict[str, tf.Tensor],
         input_kernel: tf.Tensor | None,
@@ -100,8 +94,6 @@ class AttentiveDecoder(ConfiguredLayer):
 
         Returns the inputs of the output layer [B, T, F], and the attention weights of the memory's values [B, T, M].
         """
-        if not self._has_weights:
-            self.build(inputs.shape, {"values": memory["values"].shape})
         stepper = self.stepper(memory)
         outputs, contexts, weights = self._run_steps(inputs, cells, stepper, seed)
         return stepper.output_features(outputs, contexts), weights
@@ -125,13 +117,6 @@ class AttentiveDecoder(ConfiguredLayer):
     def _cast(self, weight) -> tf.Tensor:
         return cast(weight, self.compute_dtype)
 
-    def get_config(self):
-        return {**super().get_config(), "attention": tf.keras.layers.serialize(self.attention)}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**{**config, "attention": tf.keras.layers.deserialize(config["attention"])})
-
 
 class StepResult(NamedTuple):
     """The result of one decoder step for Q queries of each source.
@@ -149,7 +134,7 @@ class StepResult(NamedTuple):
     state: dict[str, Any]
 
 
-class Reading(NamedTuple):
+class ReadResult(NamedTuple):
     """The result of reading the memory with Q queries.
 
     Attributes:
@@ -184,22 +169,22 @@ class Stepper:
             "attention": self._attention.initial_state(self._memory, num_queries),
         }
 
+    @abc.abstractmethod
     def __call__(self, gates: tf.Tensor, state: dict, seed: tf.Tensor | None = None) -> StepResult:
         """Runs one step for gates [B, Q, G], which the decoder's `gates` made of the inputs."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def output_features(self, outputs: tf.Tensor, contexts: tf.Tensor) -> tf.Tensor:
         """Returns the input of the output layer [B, Q, F], for the outputs and contexts of steps."""
-        raise NotImplementedError
 
-    def read(self, queries: tf.Tensor, state: Any, seed: tf.Tensor | None = None) -> Reading:
+    def read(self, queries: tf.Tensor, state: Any, seed: tf.Tensor | None = None) -> ReadResult:
         """Reads the memory with queries [B, Q, U] and the attention mechanism's state."""
         values = self._memory["values"]
         weights, state = self._attention.score(queries, self._memory, state, fold_in(seed, ATTENTION_SEED))
         input_contexts, output_contexts = self._reader.read(weights)
         # A graph leaves this out if no caller uses the dense weights.
-        dense = tf.ensure_shape(sparse.dense(weights, tf.shape(values)[1]), [None, None, values.shape[1]])
-        return Reading(dense, input_contexts, output_contexts, state)
+        dense = tf.ensure_shape(ops.dense_scores(weights, tf.shape(values)[1]), [None, None, values.shape[1]])
+        return ReadResult(dense, input_contexts, output_contexts, state)
 
 
 class Reader:
@@ -223,7 +208,7 @@ class Reader:
 
     def read(self, weights: tf.Tensor | SparseScores) -> tuple[tf.Tensor, tf.Tensor]:
         """Reads by attention weights [B, Q, M]; returns contexts for `add_to_gates` and for `output_part`."""
-        return self._parts(sparse.contexts(weights, self._values))
+        return self._parts(ops.contexts(weights, self._values))
 
     def _parts(self, contexts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return contexts[:, :, : self.input_width], contexts

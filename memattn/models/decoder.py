@@ -1,11 +1,11 @@
-"""The paper's decoder, a stack of LSTMs that reads one context in each step, and the same decoder with GRUs."""
+"""The paper's decoder, a stack of LSTMs that reads one context in each step; with GRUs; and the bridge to it."""
 
 from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from memattn.attention.initializers import initializer_of
-from memattn.models.attentive_decoder import AttentiveDecoder, Stepper, StepResult
+from memattn.attention.configured import Initializer
+from memattn.models.attentive_decoder import AttentiveDecoder, Cells, Stepper, StepResult
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.lstm import run_lstm
 
@@ -13,7 +13,6 @@ CellFunction = Callable[[tf.Tensor, list[tf.Tensor]], list[tf.Tensor]]
 """From the gates of a step or the input, and the state of a cell, to the next state; all [B, Q, ...]."""
 
 
-@tf.keras.utils.register_keras_serializable("memattn")
 class Decoder(AttentiveDecoder):
     """A stack of LSTM cells that reads one context per step from an attention mechanism.
 
@@ -45,7 +44,7 @@ class Decoder(AttentiveDecoder):
             self.mixing_layer = tf.keras.layers.Dense(  # the attention layer; checkpoints have this name
                 self.units,
                 activation="tanh",
-                kernel_initializer=initializer_of("mix", self.initializer),
+                kernel_initializer=self.initializer,
                 dtype=self.dtype_policy,
                 name="mix",
             )
@@ -54,8 +53,8 @@ class Decoder(AttentiveDecoder):
         """Makes the cell of the layer `name`."""
         return self.cell_type(
             self.units,
-            kernel_initializer=initializer_of(f"{name}/kernel", self.initializer),
-            recurrent_initializer=initializer_of(f"{name}/recurrent_kernel", self.initializer),
+            kernel_initializer=self.initializer,
+            recurrent_initializer=self.initializer,
             dtype=self.dtype_policy,
             **self.cell_options,
         )
@@ -65,13 +64,10 @@ class Decoder(AttentiveDecoder):
         for layer in self.stack:
             layer.build((None, None, width))
             width = self.units
-        if self.mix:
-            self.mixing_layer.build((None, self.units + context_size))
-
-    def compute_output_shape(self, inputs_shape, memory_shape, **_):
-        context_size = self.attention.context_size(memory_shape["values"][-1])
-        features = self.units if self.mix else self.units + context_size
-        return (*inputs_shape[:-1], features), (*inputs_shape[:-1], memory_shape["values"][1])
+        if not self.mix:
+            return self.units + context_size
+        self.mixing_layer.build((None, self.units + context_size))
+        return self.units
 
     def gates(self, inputs, seed=None):
         cell = self.stack[0].cell
@@ -98,7 +94,7 @@ class Decoder(AttentiveDecoder):
             weights, bias = map(self._cast, self.mixing_layer.weights)  # the weights are W of [h; c]
             attention_layer, output_kernel = (weights[: self.units], bias), weights[self.units :]
         return StackStepper(
-            **self._reading(memory, input_kernel, output_kernel, for_search),
+            **self._stepper_arguments(memory, input_kernel, output_kernel, for_search),
             cells=[self._first_cell(first), *map(self._upper_cell, upper)],
             attention_layer=attention_layer,
             dropout=self.dropout,
@@ -116,7 +112,6 @@ class Decoder(AttentiveDecoder):
         return lambda inputs, state: _lstm(tf.tensordot(tf.concat([inputs, state[0]], -1), kernel, 1) + bias, state[1])
 
 
-@tf.keras.utils.register_keras_serializable("memattn")
 class GRUDecoder(Decoder):
     """A `Decoder` of GRUs as in Cho et al. (2014), where the reset gate comes before the product.
 
@@ -182,6 +177,62 @@ class StackStepper(Stepper):
             return tf.concat([outputs, contexts], -1)
         kernel, bias = self._attention_layer
         return tf.tanh(tf.tensordot(outputs, kernel, 1) + contexts + bias)
+
+
+class Bridge(tf.keras.layers.Layer):
+    """Makes the initial state of a decoder's layers from the encoder's final state.
+
+    Args:
+      kind: "zero": zeros, so that the decoder knows the source through attention alone; "dense": a dense layer on the
+        final state; "backward": tanh(W_s h), where h is the backward encoder's state at the first token, for encoders
+        of one layer (Bahdanau et al., 2015). With "backward", the c of an LSTM starts from zeros.
+      layers, units: number and width of the decoder's layers.
+      parts: number of tensors in the state of a decoder layer: 2 for an LSTM, 1 for a GRU.
+      encoder_units: width of h, for "backward".
+      initializer: name, config or object, of the kernel.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        layers: int,
+        units: int,
+        parts: int = 2,
+        encoder_units: int | None = None,
+        initializer: Initializer = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.kind, self.layers, self.units, self.parts = kind, layers, units, parts
+        self.encoder_units = encoder_units
+        if kind != "zero":
+            self.dense = tf.keras.layers.Dense(
+                units if kind == "backward" else parts * layers * units,
+                activation="tanh" if kind == "backward" else None,
+                kernel_initializer=initializer,
+                dtype=self.dtype_policy,
+                name="dense",
+            )
+
+    def build(self, input_shape):
+        if self.kind == "dense":
+            self.dense.build(input_shape)
+        elif self.kind == "backward":
+            self.dense.build((None, self.encoder_units))
+        self.built = True
+
+    def call(self, final_state: tf.Tensor) -> Cells:
+        """Returns the initial state for final encoder states [B, F], whose second half is the backward encoder's."""
+        if self.kind == "zero":
+            zeros = tf.zeros([tf.shape(final_state)[0], self.units], final_state.dtype)
+            return [(zeros,) * self.parts] * self.layers
+        if self.kind == "dense":
+            tensors = tf.split(self.dense(final_state), self.parts * self.layers, -1)
+            return [tuple(tensors[i : i + self.parts]) for i in range(0, len(tensors), self.parts)]
+        backward = final_state[:, final_state.shape[1] // 2 :]
+        hidden = self.dense(backward[:, : self.encoder_units])
+        return [(hidden, *[tf.zeros_like(hidden)] * (self.parts - 1))] * self.layers
 
 
 def _lstm(gates: tf.Tensor, memory_cell: tf.Tensor) -> list[tf.Tensor]:

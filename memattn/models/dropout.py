@@ -4,6 +4,8 @@ import tensorflow as tf
 
 from memattn.attention.ops import GENERATOR
 
+ATTENTION_SEED, SOURCE_SEED = 1, 2  # numbers for `fold_in`: uses of a seed beside its first, which takes it as it is
+
 
 def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:
     """Drops each element of `inputs` with probability `rate`, so that every time step of [B, T, D] has a fresh mask.

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from memattn.attention.configured import ConfiguredLayer
 from memattn.attention.ops import cast, sum_dtype
 from memattn.data.lexicon import Selection
 from memattn.data.vocabulary import BOS, PAD
@@ -14,7 +13,6 @@ _LARGEST_TIME_MASK = 0.2  # fraction of a source that a mask of time may cover
 _LARGEST_BAND = 1 / 3  # fraction of the values of a vector that a mask of frequency may cover
 
 
-@tf.keras.utils.register_keras_serializable("memattn")
 class TokenReader(tf.keras.layers.Embedding):
     """Embeds token ids [B, S], padded with PAD."""
 
@@ -32,8 +30,7 @@ class TokenReader(tf.keras.layers.Embedding):
         return tf.pad(source, [[0, 0], [0, positions]], constant_values=PAD)
 
 
-@tf.keras.utils.register_keras_serializable("memattn")
-class FeatureReader(ConfiguredLayer):
+class FeatureReader(tf.keras.layers.Layer):
     """Passes on vectors [B, S, F], and replaces their padding, which is NaN, by zeros.
 
     Args:

@@ -1,16 +1,16 @@
 """Encoders: their base, forward and backward stacks of LSTMs or GRUs, and active memory."""
 
+import abc
 import math
 from collections.abc import Sequence
 
 import tensorflow as tf
 
-from memattn.attention.configured import ConfiguredLayer
-from memattn.attention.initializers import Initializer, initializer_of
+from memattn.attention.configured import Initializer
+from memattn.models.active_memory import CELLS as ACTIVE_CELLS
+from memattn.models.active_memory import run_steps
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.lstm import LSTM
-from memattn.models.neural_gpu.cells import CELLS as ACTIVE_CELLS
-from memattn.models.neural_gpu.cells import run_steps
 
 # Layers of cells by name, with their further options.
 CELLS: dict[str, tuple[type[tf.keras.layers.Layer], dict[str, bool]]] = {
@@ -22,7 +22,7 @@ CELLS: dict[str, tuple[type[tf.keras.layers.Layer], dict[str, bool]]] = {
 _UPDATE_BIAS = 2.0
 
 
-class BaseEncoder(ConfiguredLayer):
+class BaseEncoder(tf.keras.layers.Layer):
     """Base of encoders, which read a source into states.
 
     Args:
@@ -34,9 +34,11 @@ class BaseEncoder(ConfiguredLayer):
 
     Attributes:
       reduction: number of positions of a source that a state stands for.
+      final_size: width F of the final state.
     """
 
     reduction = 1
+    final_size: int
 
     def __init__(
         self,
@@ -56,6 +58,7 @@ class BaseEncoder(ConfiguredLayer):
         """Returns the mask of the states [B, P] for the mask of the inputs [B, S], whose padding comes last."""
         return mask[:, :: self.reduction]
 
+    @abc.abstractmethod
     def call(
         self, inputs: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False
     ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -70,10 +73,8 @@ class BaseEncoder(ConfiguredLayer):
         Returns:
           The states [B, P, D], where P is S divided by `reduction` and rounded up, and the final state [B, F].
         """
-        raise NotImplementedError
 
 
-@tf.keras.utils.register_keras_serializable("memattn")
 class Encoder(BaseEncoder):
     """Reads a source into states, as google/seq2seq's BidirectionalRNNEncoder does.
 
@@ -96,7 +97,7 @@ class Encoder(BaseEncoder):
 
     def __init__(self, *, layers: int, cell: str = "lstm", reduce: Sequence[int] = (), **kwargs):
         super().__init__(layers=layers, cell=cell, **kwargs)
-        self.reduce, self.reduction = tuple(reduce), math.prod(reduce)
+        self.reduction, self.final_size = math.prod(reduce), 2 * layers * self.units * (2 if cell == "lstm" else 1)
         self._factors = (*reduce, *[1] * (layers - len(reduce)))  # by layer
         self.forward = [self._layer(f"forward_{i}", False) for i in range(layers)]
         self.backward = [self._layer(f"backward_{i}", True) for i in range(layers)]
@@ -105,8 +106,8 @@ class Encoder(BaseEncoder):
         kind, options = CELLS[self.cell]
         return kind(
             self.units,
-            kernel_initializer=initializer_of(f"{name}/kernel", self.initializer),
-            recurrent_initializer=initializer_of(f"{name}/recurrent_kernel", self.initializer),
+            kernel_initializer=self.initializer,
+            recurrent_initializer=self.initializer,
             go_backwards=go_backwards,
             return_sequences=True,
             return_state=True,
@@ -122,12 +123,6 @@ class Encoder(BaseEncoder):
                 layer.build((None, None, width))
                 width = factor * self.units
         self.built = True
-
-    def compute_output_shape(self, input_shape):
-        batch, length, _ = input_shape
-        parts = 2 if self.cell == "lstm" else 1
-        states = (batch, num_states(length, self.reduce) if length else None, 2 * self.units)
-        return states, (batch, 2 * parts * self.layers * self.units)
 
     def call(self, inputs, mask, seed=None, jit_compile=False):
         # cuDNN refuses rows that are all padding, so their first position counts as a token.
@@ -147,11 +142,6 @@ class Encoder(BaseEncoder):
         return tf.concat(tops, -1), tf.concat(finals, -1)
 
 
-def num_states(length: int, reduce: Sequence[int]) -> int:
-    """Returns the number of states of a source of `length` positions; `reduce` is that of `Encoder`."""
-    return -(-length // math.prod(reduce))
-
-
 def _joined(outputs: tf.Tensor, mask: tf.Tensor, factor: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Joins each `factor` neighbours of outputs [B, S, U], in the order of the source, and of their mask [B, S].
 
@@ -167,7 +157,6 @@ def _joined(outputs: tf.Tensor, mask: tf.Tensor, factor: int) -> tuple[tf.Tensor
     return tf.reshape(outputs, shape), mask[:, ::factor]
 
 
-@tf.keras.utils.register_keras_serializable("memattn")
 class ActiveMemoryEncoder(BaseEncoder):
     """Reads a source into a memory of one column, and changes it as many times as the source has positions.
 
@@ -185,6 +174,7 @@ class ActiveMemoryEncoder(BaseEncoder):
 
     def __init__(self, *, layers: int, units: int, cell: str = "cgru", dropout: float = 0.0, **kwargs):
         super().__init__(layers=layers, units=units, cell=cell, dropout=dropout, **kwargs)
+        self.final_size = 2 * units
         options = {"maps": 2 * units, "width": 1, "update_bias": _UPDATE_BIAS, "dtype": self.dtype_policy}
         self.input_layer = tf.keras.layers.Dense(
             2 * units, kernel_initializer=self.initializer, dtype=self.dtype_policy, name="input"
@@ -198,10 +188,6 @@ class ActiveMemoryEncoder(BaseEncoder):
         for cell in self.cells:
             cell.build((None, None, 1, 2 * self.units))
         self.built = True
-
-    def compute_output_shape(self, input_shape):
-        batch, length, _ = input_shape
-        return (batch, length, 2 * self.units), (batch, 2 * self.units)
 
     def call(self, inputs, mask, seed=None, jit_compile=False):
         del jit_compile

@@ -9,24 +9,12 @@ from memattn import xla
 from memattn.attention.ops import cast
 
 
-@tf.keras.utils.register_keras_serializable("memattn")
 class LSTM(tf.keras.layers.LSTM):
-    """Keras' LSTM layer, which returns outputs [B, S, U] and the last h and c [B, U].
+    """Keras' LSTM layer, for `return_sequences` and `return_state`.
 
     On a GPU, the layer runs cuDNN, as in Keras; on a CPU and in exports, `run_lstm`, whose loop XLA compiles with
     `jit_compile`. If the layer goes backwards, its outputs are in the order of computation, as in Keras.
     """
-
-    def __init__(self, units, **kwargs):
-        super().__init__(units, **{**kwargs, "return_sequences": True, "return_state": True})
-
-    # Keras 3 passes the shapes of as many arguments as these two methods take, and `call` takes no initial state.
-
-    def build(self, sequences_shape):
-        super().build(sequences_shape)
-
-    def compute_output_shape(self, sequences_shape):
-        return super().compute_output_shape(sequences_shape)
 
     def call(self, sequences, mask=None, jit_compile=False):
         if xla.uses_cudnn():

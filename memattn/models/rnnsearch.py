@@ -2,13 +2,11 @@
 
 import tensorflow as tf
 
-from memattn.attention.initializers import initializer_of
 from memattn.models.attentive_decoder import AttentiveDecoder, Stepper, StepResult
 from memattn.models.decoder import divided_kernel, gru_parts
 from memattn.models.dropout import dropout
 
 
-@tf.keras.utils.register_keras_serializable("memattn")
 class RNNsearchDecoder(AttentiveDecoder):
     """A GRU whose previous state s_{i-1} is the query for the context c_i, and a maxout layer (appendix A.2).
 
@@ -28,15 +26,17 @@ class RNNsearchDecoder(AttentiveDecoder):
 
     def _make_weights(self, width, context_size):
         width, units = width + context_size, self.units
-        self.kernel = self._make_kernel("kernel", width, 3 * units)  # of [y; c], for z, r and the candidate
-        self.recurrent_kernel = self._make_kernel("recurrent_kernel", units, 3 * units)
-        self.read_out_kernel = self._make_kernel("read_out_kernel", width + units, units)  # of [y; c; s]
+        shapes = {
+            "kernel": (width, 3 * units),  # of [y; c], for z, r and the candidate
+            "recurrent_kernel": (units, 3 * units),
+            "read_out_kernel": (width + units, units),  # of [y; c; s]
+        }
+        self.kernel, self.recurrent_kernel, self.read_out_kernel = (
+            self.add_weight(shape=shape, initializer=self.initializer, name=name) for name, shape in shapes.items()
+        )
         self.bias = self.add_weight(shape=(3 * units,), initializer="zeros", name="bias")
         self.read_out_bias = self.add_weight(shape=(units,), initializer="zeros", name="read_out_bias")
-
-    def _make_kernel(self, name: str, inputs: int, outputs: int) -> tf.Variable:
-        initializer = initializer_of(name, self.initializer)
-        return self.add_weight(shape=(inputs, outputs), initializer=initializer, name=name)
+        return units // 2
 
     def gates(self, inputs, seed=None):
         """Returns what inputs [..., E] contribute to cell and maxout layer [..., 3U + U], biases included."""
@@ -49,13 +49,10 @@ class RNNsearchDecoder(AttentiveDecoder):
         kernel, read_out = self._cast(self.kernel), self._cast(self.read_out_kernel)
         first = kernel.shape[0] - memory["values"].shape[2]
         return RNNsearchStepper(
-            **self._reading(memory, kernel[first:], read_out[first : -self.units], for_search),
+            **self._stepper_arguments(memory, kernel[first:], read_out[first : -self.units], for_search),
             recurrent_kernels=divided_kernel(self._cast(self.recurrent_kernel)),
             read_out_kernel=read_out[-self.units :],
         )
-
-    def compute_output_shape(self, inputs_shape, memory_shape, **_):
-        return (*inputs_shape[:-1], self.units // 2), (*inputs_shape[:-1], memory_shape["values"][1])
 
 
 class RNNsearchStepper(Stepper):

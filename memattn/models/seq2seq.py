@@ -1,25 +1,23 @@
 """The sequence-to-sequence model: encoder, bridge, decoder with attention, output layer."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import tensorflow as tf
 
 from memattn import attention as mechanisms
-from memattn.attention.initializers import Initializer
+from memattn.attention.configured import Initializer
 from memattn.data.lexicon import Selection
-from memattn.models.attentive_decoder import ATTENTION_SEED, AttentiveDecoder, Cells, Stepper
-from memattn.models.bridge import Bridge
-from memattn.models.decoder import Decoder, GRUDecoder
-from memattn.models.dropout import fold_in, split_seed
+from memattn.models.attentive_decoder import AttentiveDecoder, Cells, Stepper
+from memattn.models.decoder import Bridge, Decoder, GRUDecoder
+from memattn.models.dropout import ATTENTION_SEED, SOURCE_SEED, fold_in, split_seed
 from memattn.models.embeddings import FeatureReader, OutputWeights, TokenReader, output_weights, shift_right
-from memattn.models.encoder import CELLS, ActiveMemoryEncoder, Encoder, num_states
+from memattn.models.encoder import CELLS, ActiveMemoryEncoder, Encoder
 from memattn.models.interface import MemoryLength, MemoryRatio, no_slots
 from memattn.models.rnnsearch import RNNsearchDecoder
 from memattn.options import OneOf, Options, PositiveInt, Problems, Range, Rate, raise_first, split
-
-_SOURCE_SEED = 2  # number that `fold_in` gets for the source reader's seed
 
 ENCODERS = {**dict.fromkeys(CELLS, Encoder), "cgru": ActiveMemoryEncoder}
 DECODERS: dict[str, type[AttentiveDecoder]] = {"lstm": Decoder, "gru": GRUDecoder, "rnnsearch": RNNsearchDecoder}
@@ -234,7 +232,7 @@ class Seq2Seq(tf.keras.Model):
             config.attention["name"],
             {**options, "dtype": self.dtype_policy},
             units=config.units,
-            max_source_length=num_states(self.max_source_length, config.encoder_reduce),
+            max_source_length=-(-self.max_source_length // math.prod(config.encoder_reduce)),  # its states
             initializer=uniform,
         )
         if self.source_features is None:
@@ -292,17 +290,15 @@ class Seq2Seq(tf.keras.Model):
     def _build_layers(self) -> None:
         """Makes all weights."""
         source, target = ((None, None, each.output_dim) for each in (self.source_embedding, self.target_embedding))
+        states = (None, None, 2 * self.encoder.units)
         for embedding in (self.source_embedding, self.target_embedding):
             if not embedding.built:
                 embedding.build((None, None))
         self.encoder.build(source)
-        states, final_state = self.encoder.compute_output_shape(source)
-        self.bridge.build(final_state)
-        memory = {"values": states}
-        self.decoder.build(target, memory)
-        features, _ = self.decoder.compute_output_shape(target, memory)
+        self.bridge.build((None, self.encoder.final_size))
+        self.decoder.build(target, states)
         if not self.tied_output:
-            self.output_layer.build(features)
+            self.output_layer.build((None, None, self.decoder.output_size))
         self.built = True
 
     def build(self, source_shape=None, target_shape=None):
@@ -318,7 +314,7 @@ class Seq2Seq(tf.keras.Model):
 
         `seed` [2] turns dropout on. With `jit_compile`, XLA compiles the loops of the encoder's LSTMs on a CPU.
         """
-        inputs, mask = self.source_embedding(source, fold_in(seed, _SOURCE_SEED)), self.source_embedding.mask(source)
+        inputs, mask = self.source_embedding(source, fold_in(seed, SOURCE_SEED)), self.source_embedding.mask(source)
         states, final_state = self.encoder(inputs, mask, seed, jit_compile=jit_compile)
         mask = self.encoder.state_mask(mask)
         if seed is None:

@@ -1,17 +1,23 @@
-"""Exports a trained model as a folder for `memattn-onnx`."""
+"""Exports a trained model as a folder for `memattn-onnx`: a graph that encodes sources, and one of a decoder step.
+
+Axes: B sources, S source positions, M values in the memory, Q hypotheses of a source, C continuations of a hypothesis.
+"""
 
 import logging
 import os
 from collections.abc import Iterator
 from typing import cast
 
+import numpy as np
 import onnx
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
+from memattn.data.vocabulary import PAD
+from memattn.models.attentive_decoder import precomputing_pays
 from memattn.models.encoder import CELLS
 from memattn.models.seq2seq import Seq2Seq
-from memattn.onnx_export.attention import MECHANISMS
-from memattn.onnx_export.model import encoder_graph, step_graph
+from memattn.onnx_export.attention import MECHANISMS, Mechanism, Source
+from memattn.onnx_export.graph import Graph, Tensor, array, dense, gru_cell, ints, lstm_cell, run_rnn
 from memattn.onnx_runtime import ENCODER, STEP
 from memattn.runs.trained import Trained
 from memattn.serving import exporting
@@ -65,3 +71,181 @@ def _problems(trained: Trained) -> Iterator[str]:
         yield "model.decoder: only lstm and gru are exported to ONNX"
     if mechanism not in MECHANISMS:
         yield f"model.attention.name: {mechanism} is not exported to ONNX; only {', '.join(MECHANISMS)} are"
+
+
+def encoder_graph(model: Seq2Seq) -> onnx.ModelProto:
+    """Returns the graph from source ids [B, S] to the memory and the initial state of the decoder.
+
+    The memory is the tensors that a decoder step reads. The tensors of the state are [B, 1, ...]: all hypotheses of a
+    source start from the same state.
+    """
+    graph = Graph("encoder")
+    source, final_state = _encode(graph, model, graph.input("source", np.int32, ["B", "S"]))
+    with graph.scope("attention"):
+        memory = _mechanism(model).memorize(graph, model.attention, source)
+        if _folds(model):
+            kernels = [kernel for kernel in _context_kernels(model) if kernel is not None]
+            memory["values"] = memory["values"] @ graph.weight("kernels", np.concatenate(kernels, -1))
+    for name, tensor in {**memory, **_initial_state(graph, model, source, final_state)}.items():
+        graph.output(name, tensor)
+    return graph.model()
+
+
+def _encode(graph: Graph, model: Seq2Seq, ids: Tensor) -> tuple[Source, list[Tensor]]:
+    """Returns the encoded sources, and the final state of all layers [B, U], forward layers first."""
+    is_real = graph.node("Not", graph.node("Equal", ids, np.array(PAD, np.int32)))
+    real = is_real.cast(np.float32).with_axis(2)
+    lengths = real.sum(1)
+    int_lengths = lengths.without_axes(1, 2).cast(np.int32)  # [B]
+    embeddings = graph.weight("embeddings", model.source_embedding.embeddings)
+    inputs = graph.node("Gather", embeddings, ids.transposed(1, 0))  # [S, B, E]
+    tops, final_state = [], []
+    with graph.scope("encoder"):
+        for stack in (model.encoder.forward, model.encoder.backward):
+            outputs = inputs
+            for layer in stack:
+                outputs, state = run_rnn(graph, layer, outputs, int_lengths)
+                final_state += state
+            tops.append(outputs)
+        states = graph.node("Concat", *tops, axis=-1).transposed(1, 0, 2)
+    positions = graph.node("CumSum", real, np.array(1)) - 1.0
+    return Source(states, is_real, real, lengths, positions), final_state
+
+
+def _initial_state(graph: Graph, model: Seq2Seq, source: Source, final_state: list[Tensor]) -> dict[str, Tensor]:
+    """Returns the decoder's initial state: tensors [B, 1, width] by the names of `_state_widths`."""
+    bridge, kind, names = model.bridge, model.config.kind_of_bridge, _state_widths(model)
+    state = {name: source.lengths * np.zeros([1, 1, width]) for name, width in names.items()}
+    with graph.scope("bridge"):
+        if kind == "dense":
+            outputs = dense(graph, bridge.dense, graph.node("Concat", *final_state, axis=-1)).with_axis(1)
+            number = bridge.layers * bridge.parts
+            parts = graph.nodes("Split", outputs, outputs=number, axis=-1, num_outputs=number)
+            state |= dict(zip(names, parts, strict=False))  # "fed" comes last
+        elif kind == "backward":
+            first_backward = final_state[len(final_state) // 2]
+            hidden = graph.node("Tanh", dense(graph, bridge.dense, first_backward)).with_axis(1)
+            state |= {name: hidden for name in names if name.startswith("hidden")}
+    return state
+
+
+def step_graph(model: Seq2Seq, encoder: onnx.ModelProto) -> onnx.ModelProto:
+    """Returns the graph of a decoder step for Q hypotheses of each source.
+
+    Inputs are `tokens` [B, Q], the memory as the encoder's graph returns it, the state [B, Q, ...], and `continuations`
+    [1], the number C. Outputs are the C most probable next tokens of each hypothesis and their log-probabilities, [B,
+    Q, C], the weights of source positions [B, Q, S], and the next state, whose names start with `next_`.
+    """
+    graph, decoder, mix, widths = Graph("decoder step"), model.decoder, model.config.mix, _state_widths(model)
+    tokens, number = graph.input("tokens", np.int32, ["B", "Q"]), graph.input("continuations", np.int64, [1])
+    memory = {value.name: graph.input_like(value) for value in encoder.graph.output if value.name not in widths}
+    state = {name: graph.input(name, np.float32, ["B", "Q", width]) for name, width in widths.items()}
+    with graph.scope("embedding"):
+        embeddings = graph.weight("embeddings", model.target_embedding.embeddings)
+        inputs = graph.node("Gather", embeddings, tokens)
+    outputs, next_state = _run_cells(graph, model, inputs, state)
+    features = outputs
+    if mix:
+        with graph.scope("mix"):
+            kernel, bias = decoder.mixing_layer.weights
+            features = outputs @ graph.weight("kernel", array(kernel)[: decoder.units]) + graph.weight("bias", bias)
+    if model.has_alignments:
+        with graph.scope("attention"):
+            scores = _mechanism(model).score(graph, model.attention, outputs, memory)
+            fed, context = _read(graph, model, scores @ memory["values"])
+        if "fed" in state:
+            next_state["fed"] = fed
+        features = features + context if mix else graph.node("Concat", features, context, axis=-1)
+        graph.output("weights", scores @ memory["alpha"] if "alpha" in memory else scores)
+    if mix:
+        features = graph.node("Tanh", features)
+    with graph.scope("output"):
+        if model.tied_output:
+            logits = _tied_logits(graph, model, features, embeddings)
+        else:
+            logits = dense(graph, model.output_layer, features)
+        number = graph.node("Min", number, ints(model.vocabulary_size))
+        log_probs = graph.node("LogSoftmax", logits, axis=-1)
+        log_probs, tokens = graph.nodes("TopK", log_probs, number, outputs=2, axis=-1)
+    graph.output("next_tokens", tokens.cast(np.int32), np.int32, ["B", "Q", "C"])
+    graph.output("log_probs", log_probs, np.float32, ["B", "Q", "C"])
+    for name, tensor in next_state.items():
+        graph.output(f"next_{name}", tensor)
+    return graph.model()
+
+
+def _run_cells(
+    graph: Graph, model: Seq2Seq, inputs: Tensor, state: dict[str, Tensor]
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Runs the decoder's cells for embeddings [B, Q, E]; returns the output of the last and the next state."""
+    next_state: dict[str, Tensor] = {}
+    width = model.config.embedding_size
+    for index, layer in enumerate(model.decoder.stack):
+        cell, hidden = layer.cell, state[f"hidden_{index}"]
+        with graph.scope(layer.name):
+            gates = inputs @ graph.weight("kernel", array(cell.kernel)[:width]) + graph.weight("bias", cell.bias)
+            if index == 0 and "fed" in state:
+                fed = state["fed"]
+                feed_kernel, _ = _context_kernels(model)
+                gates = gates + (fed if _folds(model) else fed @ graph.weight("feed_kernel", feed_kernel))
+            if model.config.decoder == "gru":
+                inputs = gru_cell(graph, gates, hidden, cell.recurrent_kernel)
+            else:
+                gates = gates + hidden @ graph.weight("recurrent_kernel", cell.recurrent_kernel)
+                inputs, next_state[f"cell_{index}"] = lstm_cell(graph, gates, state[f"cell_{index}"])
+            next_state[f"hidden_{index}"], width = inputs, model.config.units
+    return inputs, next_state
+
+
+def _read(graph: Graph, model: Seq2Seq, context: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns what the next step gets of a context read from the memory [B, Q, ...], and what the output layer gets."""
+    feed_kernel, mix_kernel = _context_kernels(model)
+    if mix_kernel is None:
+        return context, context
+    if not _folds(model):
+        return context, context @ graph.weight("mix_kernel", mix_kernel)
+    if feed_kernel is None:
+        return context, context
+    fed, context = graph.nodes("Split", context, ints(feed_kernel.shape[1], mix_kernel.shape[1]), outputs=2, axis=-1)
+    return fed, context
+
+
+def _tied_logits(graph: Graph, model: Seq2Seq, features: Tensor, embeddings: Tensor) -> Tensor:
+    """Returns logits [B, Q, V] of features [B, Q, E], by the embeddings [V, E] that also read tokens."""
+    rows = graph.node("Reshape", features, ints(-1, model.config.embedding_size))
+    logits = graph.node("Gemm", rows, embeddings, graph.weight("bias", model.output_bias), transB=1)
+    shape = graph.node("Concat", graph.node("Shape", features, end=2), ints(-1), axis=0)
+    return graph.node("Reshape", logits, shape)
+
+
+def _mechanism(model: Seq2Seq) -> Mechanism:
+    return MECHANISMS[model.config.attention["name"]]
+
+
+def _state_widths(model: Seq2Seq) -> dict[str, int]:
+    """Returns the width of each tensor of the decoder's state: of the cells, then of the context for the next step."""
+    cells = ("hidden", "cell")[: model.decoder.state_parts]
+    widths = {f"{name}_{i}": model.config.units for i in range(model.config.layers) for name in cells}
+    feed_kernel, _ = _context_kernels(model)
+    if feed_kernel is not None:
+        widths["fed"] = feed_kernel.shape[1 if _folds(model) else 0]
+    return widths
+
+
+def _context_kernels(model: Seq2Seq) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Returns the matrices that multiply a context: for the first cell's input [D, G], and for the mixing layer [D, F].
+
+    One is None if there is no such input or layer; both are, without attention.
+    """
+    config, size = model.config, model.attention.context_size(2 * model.config.units_of_encoder)
+    if not size:
+        return None, None
+    feed = array(model.decoder.stack[0].cell.kernel)[-size:] if config.input_feeding else None
+    return feed, array(model.decoder.mixing_layer.kernel)[-size:] if config.mix else None
+
+
+def _folds(model: Seq2Seq) -> bool:
+    """Returns whether the memory's values are multiplied by the matrices once per source (see `make_reader`)."""
+    feed, mix = _context_kernels(model)
+    num_values = model.attention.num_slots or model.max_source_length
+    return mix is not None and precomputing_pays(num_values, len(mix), feed, mix)

@@ -49,7 +49,7 @@ class Checkpoint:
             shape = shapes.get(f"model/{key}{_VALUE}")
             if shape != weight.shape:
                 has = "is missing" if shape is None else f"has shape {shape}, not {weight.shape.as_list()}"
-                raise ValueError(f"not of this model: model/{key} {has}; was config.yaml changed?")
+                raise ValueError(f"not of this model: model/{key} {has}; was config.yaml or vocab.txt changed?")
         before = [state.serialize() for state in self._states]
         try:
             status = self.trackable.read(path)

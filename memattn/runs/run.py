@@ -17,7 +17,7 @@ from memattn.data import tokenizer as tokenizers
 from memattn.data.features import METADATA as SOURCE_METADATA
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
-from memattn.errors import ConfigError
+from memattn.errors import ConfigError, short
 from memattn.runs import CONFIG, check_exist
 from memattn.runs.result import Result
 
@@ -71,7 +71,7 @@ class Run:
         configs.check_overrides(overrides)
         config = self.config
         for override in overrides:
-            key = override.partition("=")[0]
+            key = short(override.partition("=")[0])
             if not key.startswith(("decoding.", "data.folder")):
                 raise ConfigError(f"--set {key}: the model is trained; only data.folder and decoding.* may change now")
         return configs.load(self._path(CONFIG), overrides) if overrides else config

@@ -12,9 +12,8 @@ from memattn.data.lexicon import Lexicon
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, RunError, reason
-from memattn.models.ensemble import Ensemble
-from memattn.models.interface import DecodingModel, Model
-from memattn.models.neural_gpu.model import KINDS as ACTIVE_MEMORY
+from memattn.models.interface import DecodingModel, Ensemble, Model
+from memattn.models.neural_gpu import KINDS as ACTIVE_MEMORY
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import checkpoints
 from memattn.runs.checkpoints import Checkpoint

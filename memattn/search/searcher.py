@@ -20,7 +20,7 @@ from memattn.models.interface import AligningModel, DecodingModel, MemoryLength,
 from memattn.search.beam_search import beam_search
 from memattn.search.config import DecodingConfig
 from memattn.search.sampling import sample
-from memattn.search.translation import Hypotheses, Translation, translation
+from memattn.search.translation import Hypotheses, Translation, translations
 
 BATCHES_AT_ONCE = 2  # each uses the cores that small operations of the other leave idle
 
@@ -228,15 +228,15 @@ def decode(
     with ThreadPoolExecutor(BATCHES_AT_ONCE) as pool:
         results = list(pool.map(search, batches))
     seconds = time.perf_counter() - start
-    translations = {
-        index: translation(hypotheses, row, vocabulary)
+    by_index = {
+        index: translation
         for (indices, _), hypotheses in zip(batches, results, strict=True)
-        for row, index in enumerate(indices)
+        for index, translation in zip(indices, translations(hypotheses, vocabulary), strict=False)  # then padding
     }
-    if failed := sum(not translated.hypotheses for translated in translations.values()):
+    if failed := sum(not translation.hypotheses for translation in by_index.values()):
         # The search drops each hypothesis for which the model gives NaN.
         warnings.warn(f"outputs are not finite in {failed:,} sentences; their translations are empty", stacklevel=2)
-    return [translations[index] for index in range(len(sentences))], seconds
+    return [by_index[index] for index in range(len(sentences))], seconds
 
 
 def warm_up(searcher: Searcher, sentences: Sources, num_buckets: int) -> None:

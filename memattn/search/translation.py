@@ -1,6 +1,5 @@
 """Results of a search: the hypotheses of a batch as ids, and of each source as tokens."""
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +21,7 @@ class Hypotheses(NamedTuple):
     scores: Any
 
 
-@dataclasses.dataclass(frozen=True)
-class Translation:
+class Translation(NamedTuple):
     """The n best hypotheses of one source, best first: their tokens and their scores."""
 
     hypotheses: list[list[str]]
@@ -35,8 +33,12 @@ class Translation:
         return self.hypotheses[0] if self.hypotheses else []
 
 
-def translation(hypotheses: Hypotheses, row: int, vocabulary: Vocabulary) -> Translation:
-    """Returns the hypotheses of the source in row `row` of a batch, as tokens."""
-    ranks = [k for k in range(hypotheses.scores.shape[1]) if np.isfinite(hypotheses.scores[row, k])]
-    tokens = [vocabulary.decode(hypotheses.tokens[row, k, : hypotheses.lengths[row, k]]) for k in ranks]
-    return Translation(tokens, [float(hypotheses.scores[row, k]) for k in ranks])
+def translations(hypotheses: Hypotheses, vocabulary: Vocabulary) -> list[Translation]:
+    """Returns the hypotheses of each source of a batch, as tokens."""
+    return [
+        Translation(
+            [vocabulary.decode(ids[:length]) for ids, length in zip(tokens[found], lengths[found], strict=True)],
+            scores[found].tolist(),
+        )
+        for tokens, lengths, scores, found in zip(*hypotheses, np.isfinite(hypotheses.scores), strict=True)
+    ]

@@ -13,15 +13,14 @@ import numpy as np
 from memattn.data import corpus
 from memattn.data import tokenizer as tokenizers
 from memattn.data.batches import streaming_batches
-from memattn.data.bpe import SEPARATOR
 from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import Tokenizer
+from memattn.data.units import SEPARATOR
 from memattn.data.vocabulary import UNK, Vocabulary
 from memattn.errors import ConfigError, DataError, abbreviated
 from memattn.options import listed
-from memattn.search.translation import translation
-from memattn.serving.attention_output import Part, word_alignment
-from memattn.serving.streaming import STDIN, in_order, too_long, until_error
+from memattn.search.translation import translations
+from memattn.serving.lines import STDIN, Part, in_order, too_long, until_error, word_alignment
 
 if TYPE_CHECKING:  # a function below imports TensorFlow or ONNX Runtime when it is called; the class needs neither
     from memattn.onnx_runtime.searcher import OnnxSearcher
@@ -143,14 +142,13 @@ class Translator:
         sentences = Sentences.from_ids([self._vocabulary.encode(source) for source in sources])
         numbers = np.array([first + line + (piece << 32) for line, piece in places], np.int64)
         for members, ids in streaming_batches(sentences, batch_size=self.batch_size):
-            hypotheses = self._searcher(ids, numbers[members])
-            ranked = {}
-            for row, index in enumerate(members):
-                best, nothing = translation(hypotheses, row, self._vocabulary), np.zeros([0, 0])
-                pairs = list(zip(best.hypotheses, best.scores, strict=True)) or [([], -math.inf)]
+            found = translations(self._searcher(ids, numbers[members]), self._vocabulary)
+            ranked, no_weights = {}, np.zeros([0, 0])
+            for index, (targets, scores) in zip(members, found, strict=False):  # further rows are padding
+                pairs = list(zip(targets, scores, strict=True)) or [([], -math.inf)]
                 if not sources[index]:
                     pairs = [([], 0.0)]
-                ranked[index] = [Part(sources[index], target, nothing, score) for target, score in pairs]
+                ranked[index] = [Part(sources[index], target, no_weights, score) for target, score in pairs]
             yield from self._with_weights(ranked).items() if self._alignment else ranked.items()
 
     def _with_weights(self, ranked: dict[int, list[Part]]) -> dict[int, list[Part]]:
@@ -168,8 +166,8 @@ class Translator:
 
     def _output_line(self, number: int, parts: list[Part]) -> str:
         """Returns the output of line `number` for the parts of one translation."""
-        words = filter(None, (self._tokenizer.decode(part.target) for part in parts))
-        text, score = self._tokenizer.detokenize(" ".join(words)), sum(part.score for part in parts)
+        words = " ".join(filter(None, self._tokenizer.decode([part.target for part in parts])))
+        (text,), score = self._tokenizer.detokenize([words]), sum(part.score for part in parts)
         if self._alignment == "soft":
             pieces = [
                 {"source": source, "target": target, "weights": [[round(float(w), 4) for w in row] for row in weights]}

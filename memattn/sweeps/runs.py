@@ -45,8 +45,8 @@ def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
             if earlier is None:
                 runs[name] = run, changes
             elif runs[earlier][0] != run or not grid_points or i < len(sweep.cells):  # several grids may share points
-                same = map(short, dict.fromkeys([earlier, name]))
-                raise ConfigError(f"sweep: two of its runs are the same, or have the same name: {' and '.join(same)}")
+                same = " and ".join(map(short, dict.fromkeys([earlier, name])))
+                raise ConfigError(f"sweep: two of its runs are the same, or have the same name: {same}; change one")
     return runs
 
 
@@ -64,7 +64,7 @@ def labelled_values(changes: Mapping[str, Any], *, full_keys: bool = False) -> I
     for key, value in changes.items():
         pairs = value.items() if isinstance(value, Mapping) else [(key if full_keys else key.rpartition(".")[2], value)]
         for label, item in pairs:
-            is_reference = label == "name" and ":" in str(item) and not full_keys
+            is_reference = label == "name" and isinstance(item, str) and ":" in item and not full_keys
             yield label, item.partition(":")[0].rpartition(".")[2] if is_reference else item
 
 

@@ -29,7 +29,7 @@ from memattn.training.step import TrainingStep
 from memattn.training.validation import Validation
 
 _ENCODER = ("encoder/", "source_embedding/")  # prefixes of the paths of an encoder's weights
-ADVICE = "a smaller training.learning_rate or training.clip_norm may help"
+DIVERGENCE_ADVICE = "a smaller training.learning_rate or training.clip_norm may help"
 
 
 class OpenRun:
@@ -54,25 +54,25 @@ class OpenRun:
     def __init__(self, config: Config, folder: str, workers: Workers):
         self.config, self.folder, self.workers, self._run = config, folder, workers, Run(folder)
         training = config.training
-        other_checkpoints = f"{folder}: the workers see different checkpoints in it; all must share the folder"
+        not_shared = f"{folder}: the workers see different checkpoints in it; all must share the folder"
         with workers.barrier():
             steps = [checkpoints.step_of(path) for path in checkpoints.listed(self._run.checkpoints)]  # newest first
             vocabulary, tokenizer = self._read_data()
             data = vocabulary, tokenizer, self.batches.corpus.source.metadata()
             initial = _trained(config, "init_from", *data) if training.init_from and not steps else None
-            has_weight = training.teacher_weight > 0 and bool(steps) and steps[-1] < training.teacher_steps
-            needs_teacher = training.teacher and (has_weight or not steps)
+            # Resumes from the oldest checkpoint if the newer ones are damaged.
+            is_taught = training.teacher_weight > 0 and bool(steps) and steps[-1] < training.teacher_steps
+            needs_teacher = training.teacher and (is_taught or not steps)
             teacher = _trained(config, "teacher", *data) if needs_teacher else None
             metadata = self._metadata(initial)
         contents = [configs.dump(config), str(vocabulary), tokenizer.files(), metadata]
         workers.check_equal(contents, f"{folder}: the workers have different configs or data; start all with the same")
-        workers.check_equal(steps[:1], other_checkpoints)
+        workers.check_equal(steps[:1], not_shared)
         tf.keras.utils.set_random_seed(training.seed)
         with workers.strategy.scope():
-            self.model, replicas = build_model(config, len(vocabulary), metadata), None
-            if teacher and training.teacher_weight:
-                replicas = _replicated(teacher, self.model)
-            self.step = TrainingStep(self.model, training, workers.strategy, replicas)
+            self.model = build_model(config, len(vocabulary), metadata)
+            replicated = _replicated(teacher, self.model) if teacher and training.teacher_weight else None
+            self.step = TrainingStep(self.model, training, workers.strategy, replicated)
         if initial:
             _copy_weights("init_from", initial, self.model)
         elif teacher and not steps:
@@ -85,7 +85,7 @@ class OpenRun:
         with workers.barrier():
             self._restore()
         self.progress.resume(training)
-        workers.check_equal(self.progress.step, other_checkpoints)
+        workers.check_equal(self.progress.step, not_shared)
         self.progress.deserialize(workers.on_chief(self.progress.serialize))
 
     def _read_data(self) -> tuple[Vocabulary, Tokenizer]:
@@ -163,7 +163,7 @@ class OpenRun:
     def check_end(self) -> None:
         """Raises RunError if the run ended without having learned anything."""
         if self.progress.diverged:
-            raise RunError(f"{self.folder}: diverged: {self.progress.diverged}; {ADVICE}")
+            raise RunError(f"{self.folder}: diverged: {self.progress.diverged}; {DIVERGENCE_ADVICE}")
 
 
 def _trained(

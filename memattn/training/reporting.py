@@ -21,7 +21,7 @@ from memattn.evaluation.formatting import clock
 from memattn.evaluation.metrics import METRICS
 from memattn.runs.run import Run
 from memattn.training.config import learning_rate
-from memattn.training.opening import ADVICE, OpenRun
+from memattn.training.opening import DIVERGENCE_ADVICE, OpenRun
 from memattn.training.step import UpdateResult
 
 MOST_PENDING = 100  # steps that may run before training waits for their results
@@ -70,8 +70,8 @@ class Log:
         self.say(f"{run.folder}: {parameters:,} parameters, {run.batches.pairs:,} training pairs")
         if left_out := len(run.batches.corpus) - run.batches.pairs:
             self.say(f"{left_out:,} pairs are left out: longer than data.max_source_length or data.max_target_length")
-        if run.validation.problem:
-            self.say(f"{config.data.path}: {run.validation.problem}; where it is 0, exact match decides")
+        if run.validation.warning:
+            self.say(f"{config.data.path}: {run.validation.warning}; where it is 0, exact match decides")
         if note := note_on_settings(config, run.batches.pairs):
             self.say(note)
         if config.training.init_from and not run.progress.step:
@@ -120,7 +120,7 @@ class Log:
 
     def _not_finite(self, problem: str) -> RunError:
         latest = self._run.recent.latest_checkpoint or "none"
-        return RunError(f"{self._run.folder}: {problem}; the last checkpoint is {latest}; {ADVICE}")
+        return RunError(f"{self._run.folder}: {problem}; the last checkpoint is {latest}; {DIVERGENCE_ADVICE}")
 
     def write_steps(self) -> None:
         """Records a report on the steps since the last one. Prints it, unless a terminal shows a line on progress."""

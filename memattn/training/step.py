@@ -97,9 +97,9 @@ class TrainingStep:
             return self._traced_update(*divided[0], seeds[0], tokens, teacher_weight)
         total = None
         for batch, seed in zip(divided, seeds, strict=True):  # memory holds only the sum and one batch's gradients
-            gradients = self._traced_gradients(*batch, seed, tokens, teacher_weight)
-            total = gradients if total is None else self._traced_add(total, gradients)
-            del gradients
+            addend = self._traced_gradients(*batch, seed, tokens, teacher_weight)
+            total = addend if total is None else self._traced_add(total, addend)
+            del addend
         return self._traced_apply(total, tokens)
 
     def _teacher_weight(self, step: int) -> tf.Tensor | None:
@@ -190,7 +190,7 @@ class TrainingStep:
         return self._strategy.run(lambda *both: tf.nest.map_structure(tf.add, *both), (total, addend))
 
     def _apply(self, total, tokens):
-        """Adds gradients and sums over all replicas, and updates each replica. Returns the results [4]."""
+        """Adds `total`, gradients and sums, over all replicas, and updates each replica. Returns the results [4]."""
         clipped, sums, norm = self._strategy.run(self._reduce_and_clip, (total,))
         sums, norm = (self._strategy.experimental_local_results(value)[0] for value in (sums, norm))
 

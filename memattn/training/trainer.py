@@ -78,8 +78,8 @@ class Trainer:
             batches, positions = zip(*itertools.islice(stream, training.accumulate), strict=True)
             rate = learning_rate(training, progress.step, progress.decays)
             result = run.step(batches, progress.step, rate)  # does not wait for the devices
-            self.log.add(progress.step + 1, result, progress.position)
-            progress.add_step(batches, positions[-1])
+            self.log.add(progress.step + 1, result, progress.position)  # where the batches of this step begin
+            progress.add_step(batches, positions[-1])  # where those of the next step begin
             console.redraw(after=_PROGRESS_SECONDS)
             self.stopping.agree(progress.step)
             is_last = progress.step == training.max_steps

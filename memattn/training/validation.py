@@ -14,8 +14,8 @@ from memattn.errors import ConfigError
 from memattn.evaluation import evaluate, metrics
 from memattn.evaluation.evaluate import TestSet
 from memattn.models.interface import Model, aligns
-from memattn.search.scorer import Scorer
 from memattn.search.searcher import Searcher, StoppedError, decode
+from memattn.serving.scorer import Scorer
 
 _COVERED_TARGETS = 0.95  # fraction of the validation targets that active memory must have room for
 
@@ -35,7 +35,7 @@ class Validation:
 
     Attributes:
       metrics: names of the metrics, in the order of their scores.
-      problem: a warning that BLEU may stay 0; None without such a problem, or if another metric decides.
+      warning: why BLEU may stay 0; None if it will not, or if another metric decides.
       example: a sentence of median length with its last translation, which is "" on workers that do not translate.
     """
 
@@ -47,7 +47,7 @@ class Validation:
         if metrics.METRICS[config.training.metric].kind == "trees" and not are_trees(self._valid.references):
             problem = f"{config.training.metric} compares trees, and {path} has other targets"
             raise ConfigError(f"training.metric: {problem}; see memattn-prepare parsing")
-        self.problem = bleu_problem(tokenizer, self._valid.references) if config.training.metric == "bleu" else None
+        self.warning = bleu_problem(tokenizer, self._valid.references) if config.training.metric == "bleu" else None
         self._searcher, self._scorer = Searcher(model, _decoding(config, self._valid)), Scorer(model)
         self._model, self._vocabulary, self._tokenizer = model, vocabulary, tokenizer
         self._num_buckets = config.data.num_buckets

@@ -29,8 +29,6 @@ BATCH_INT8 = {50: 4, 100: 2, math.inf: 1}
 
 
 def main() -> int:
-    from benchmarks import lower_bounds
-
     options = flags.FLAGS
     if options.beam_size >= options.vocabulary:
         raise ConfigError("--beam_size: must be less than --vocabulary")
@@ -40,7 +38,8 @@ def main() -> int:
         runners = {}
         for name in options.systems:
             worker, precision = systems.SYSTEMS[name].worker, systems.SYSTEMS[name].precision
-            sizes, processes = BATCH_INT8 if precision == "int8" else BATCH[worker], PROCESSES[worker]
+            processes = min(PROCESSES[worker], options.examples)
+            sizes = BATCH_INT8 if precision == "int8" else BATCH[worker]
             batch = options.batch_size or next(size for bound, size in sizes.items() if longest <= bound)
             batch = min(batch, -(-options.examples // processes))
             work = race.decoding_work(
@@ -56,26 +55,11 @@ def main() -> int:
     for _, runners in works:
         race.check(runners)
     rows = []
-    rate = race.multiply_adds_per_second(32 * options.beam_size, 2 * options.units, 4 * options.units, options)
     for length, runners in works:
         measured = race.race(runners, options)
         for name, result in measured.items():
-            row = tables.row(name, length, result, measured)
-            system = systems.SYSTEMS[name]
-            if system.worker == "ours" and system.precision == "float32":  # the rate is that of float32
-                count = lower_bounds.decoding(
-                    system.attention,
-                    source_lengths=race.source_lengths(runners[name][1]),
-                    steps=length,
-                    beam_size=options.beam_size,
-                    units=options.units,
-                    vocabulary=system.selected or options.vocabulary,
-                    input_feeding=system.model.get("input_feeding", True),
-                )
-                if count is not None:
-                    row["lower bound s"] = round(count / rate, 4)
-                    row["time / lower bound"] = round(result.median * rate / count, 2)
-            rows.append({**row, "tokens/s": round(options.examples * length / result.median)})
+            tokens = round(options.examples * length / result.median)
+            rows.append({**tables.row(name, length, result, measured), "tokens/s": tokens})
     title = "Decode time of all sources"
     if options.source_length:
         title += f", {options.examples} of {options.source_length:,} tokens, L tokens in each hypothesis"

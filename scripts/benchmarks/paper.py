@@ -21,13 +21,21 @@ TABLES: dict[int, tuple[list[int], dict[str, Any]]] = {
     3: ([35], {"source_lengths": "news", "examples": 2169, "units": 512, "vocabulary": 16_004}),
 }
 
-TIMED = ["memattn: memory, K = 32", "memattn: memory, K = 64", "memattn: Bahdanau"]
+TIMED = {
+    1: [
+        "memattn: no attention",
+        *(f"memattn: memory, K = {slots}" for slots in (1, 4, 16, 32, 64)),
+        "memattn: Bahdanau",
+    ],
+    3: ["memattn: memory, K = 32", "memattn: memory, K = 64", *systems.POSITIONS, "memattn: Bahdanau"],
+}
 
 
 def main() -> int:
     options = flags.FLAGS
     lengths, table = TABLES[int(options.table)]
     rows = []
+    options.set_default("systems", TIMED[int(options.table)])
     options.set_default("output", f"runs/results/speed/table{options.table}")
     for length in lengths:
         examples = options.examples or table["examples"]
@@ -54,7 +62,7 @@ def run() -> None:
     """Defines the flags, then runs `main`."""
     # The libraries cannot end hypotheses at their sources' lengths.
     ours = [name for name, system in systems.SYSTEMS.items() if system.worker == "ours"]
-    race.define_flags(systems=TIMED, known=ours)
+    race.define_flags(systems=TIMED[1], known=ours)
     tables.define_output("paper")
     flags.DEFINE_enum("table", "1", ["1", "3"], "Table of the paper.")
     flags.DEFINE_integer("examples", None, "Number of sources (default: the table's).", lower_bound=1)

@@ -13,26 +13,22 @@ import sys
 from collections.abc import Mapping
 from typing import IO, Any, cast
 
-import numpy as np
 from absl import flags
 from studies import standalone
 from tqdm import tqdm
 
 from benchmarks.peers import worker
-from benchmarks.systems import NONE, SYSTEMS, System
+from benchmarks.systems import SYSTEMS, System
 from memattn import files, processes
 from memattn.errors import ConfigError, RunError
 
-BENCHMARKS = pathlib.Path(__file__).resolve().parent
-WORKERS = os.path.join(BENCHMARKS, "peers")
-PRODUCTS = System("products", NONE)  # matrix products, which measure the speed of the machine
-OURS = ("ours", "ours_onnx", "products")  # workers that run in this process' Python environment
+WORKERS = pathlib.Path(__file__).resolve().parent / "peers"
+OURS = ("ours", "ours_onnx")  # workers that run in this process' Python environment
 # Environment variables of workers. On this work, TensorFlow 2.15 is faster without oneDNN; PyTorch is very slow if its
 # threads spin.
 VARIABLES = {
     "ours": {},
     "ours_onnx": {},
-    "products": {"PYTHONPATH": os.pathsep.join(filter(None, [str(BENCHMARKS.parent), os.environ.get("PYTHONPATH")]))},
     "tfa": {"TF_ENABLE_ONEDNN_OPTS": "0"},
     "onmt_tf": {"TF_ENABLE_ONEDNN_OPTS": "0"},
     "onmt_py": {"OMP_WAIT_POLICY": "PASSIVE"},
@@ -171,17 +167,6 @@ def race(
     return results
 
 
-def multiply_adds_per_second(rows: int, inner: int, columns: int, options: flags.FlagValues) -> float:
-    """Measures the rate of matrix products on the device and with the threads of the systems. Raises RunError."""
-    files.make_folder(options.logs)
-    name, work = "matrix products", {"rows": rows, "inner": inner, "columns": columns}
-    (process,) = _start(name, PRODUCTS, work, options)
-    with process:
-        rate = _replies([process], name, options)[0]["multiply_adds_per_second"]
-        process.communicate()  # closes its standard input, which ends it
-    return rate
-
-
 def _start(name: str, system: System, work: Mapping[str, Any], options: flags.FlagValues) -> list[subprocess.Popen]:
     """Starts the processes of a system: `work["processes"]`, which share batches and threads, or one."""
     python = sys.executable
@@ -236,8 +221,3 @@ def _busy_seconds() -> float:
 
 def _log(name: str, options: flags.FlagValues) -> str:
     return os.path.join(options.logs, f"{name}.log")
-
-
-def source_lengths(work: Mapping[str, Any]) -> np.ndarray:
-    """Returns the lengths of the sources that the workers make for `work`."""
-    return np.array([len(source) for source in worker.sources(worker.SimpleNamespace(**work))])

@@ -159,9 +159,8 @@ def system_lines(rows: list[dict], measure: str) -> list[Line]:
 
 
 def _attention(label: str) -> Mapping[str, Any]:
-    """Returns the options of the attention of a system; a label may have the size of the beam after the name."""
-    name = re.sub(r", beam \d+$", "", label)
-    return (SYSTEMS.get(name) or SYSTEMS[f"memattn: {name}"]).attention
+    """Returns the options of the attention of a system."""
+    return (SYSTEMS.get(label) or SYSTEMS[f"memattn: {label}"]).attention
 
 
 def ends(extent: str) -> tuple[float, float]:

@@ -9,8 +9,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from memattn.models.seq2seq import Seq2Seq
+from memattn.onnx_export.export import encoder_graph, step_graph
 from memattn.onnx_export.graph import IR_VERSION, OPSET
-from memattn.onnx_export.model import encoder_graph, step_graph
 
 _LONGEST_TIMED = 2000  # tokens of a source
 _LARGEST_SHAPE = 16  # numbers in a constant that says how a node works; larger ones are weights

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from benchmarks.lower_bounds import multiply_adds_per_second
 from tqdm import tqdm
 
 from memattn import config as configs
@@ -30,7 +29,7 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
 
     `gigaflops` is the rate of matrix products (2 per multiply-add); by default, it is measured on this machine.
     """
-    rate = gigaflops * 5e8 if gigaflops else multiply_adds_per_second(1280, 512, 1024)
+    rate = gigaflops * 5e8 if gigaflops else _multiply_adds_per_second(1280, 512, 1024)
     rows, total = [], 0.0
     for path, runs in runs_of(names, scale).items():
         for name, config in tqdm(runs.items(), desc=path, unit="run", disable=None):
@@ -199,3 +198,21 @@ def _multiply_adds(config: Config) -> float:
     if isinstance(model, NeuralGPUConfig):
         uses = longer**2 * model.width
     return 3 * config.training.accumulate * sentences * uses * _weights(config)[1]
+
+
+def _multiply_adds_per_second(rows: int, inner: int, columns: int) -> float:
+    """Measures the best rate of [rows, inner] @ [inner, columns] in float32.
+
+    Batches of 20 products are timed for a second; the fastest batch counts.
+    """
+    lefts, right = tf.random.normal([20, rows, inner]), tf.random.normal([inner, columns])
+    products = tf.function(
+        lambda: tf.add_n([tf.reduce_max(tf.matmul(left, right)) for left in tf.unstack(lefts)]), autograph=False
+    )
+    products()
+    best, end = float("inf"), time.perf_counter() + 1.0
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        products().numpy()
+        best = min(best, time.perf_counter() - start)
+    return 20 * rows * inner * columns / best

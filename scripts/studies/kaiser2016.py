@@ -9,7 +9,7 @@ from memattn.config import NeuralGPUConfig
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import styles
 from memattn.evaluation.evaluate import read_split
-from memattn.models.neural_gpu.model import NeuralGPU
+from memattn.models.neural_gpu import NeuralGPU
 from memattn.runs.trained import Trained, load
 from memattn.sweeps.runs import SweepRun
 from studies import names, plots

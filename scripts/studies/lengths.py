@@ -14,7 +14,7 @@ from memattn.data.tasks import TASKS
 from memattn.evaluation import metrics
 from memattn.evaluation.evaluate import TestSet
 from memattn.evaluation.metrics import Comparison
-from memattn.reports.charts import length_ranges
+from memattn.reports.page import length_ranges
 from memattn.runs.run import Run
 from memattn.runs.trained import Trained
 from memattn.sweeps.runs import SweepRun

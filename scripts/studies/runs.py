@@ -135,15 +135,3 @@ def count(runs: list[SweepRun]) -> dict[str, Any]:
 def test_bleu(runs: list[SweepRun]) -> dict[str, str]:
     """Returns columns of the mean and the range of BLEU on the test set."""
     return summary("test BLEU", scores(runs))
-
-
-def best_scorings(runs: list[SweepRun]) -> dict[tuple[str, str], list[SweepRun]]:
-    """Returns (text, model) -> the runs, one per seed, with the scorings that have the best mean validation BLEU."""
-
-    def scorings(run: SweepRun) -> str:
-        return scorings_name(run) if is_memory(run) else ""
-
-    return {
-        key: max(groups(same, scorings).values(), key=lambda seeds: statistics.mean(map(valid_bleu, seeds)))
-        for key, same in groups(runs, text_name, model_name).items()
-    }

@@ -1,5 +1,6 @@
 """A Transformer whose decoder reads K slots in place of all S encoder states: model, training, search, decode times."""
 
+import functools
 import math
 import statistics
 import time
@@ -8,6 +9,7 @@ from typing import Any, NamedTuple
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import layers, ops
 
 from memattn.data import corpus, tasks, tokenizer
@@ -262,24 +264,6 @@ def search(model: Transformer, memory: tuple, beam: int, steps: int, end: int = 
     return ops.while_loop(unfinished, advance, start)[1][::beam]
 
 
-def compiled(model: Transformer, function: Callable) -> Callable:
-    """Compiles a function of tensors, which reads the weights of the model, by XLA; under PyTorch, not at all."""
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        return tf.function(function, jit_compile=True)
-    if keras.backend.backend() == "jax":
-        import jax
-
-        @jax.jit
-        def with_weights(weights, *inputs):  # weights that the function closed over would be constants
-            with keras.StatelessScope(list(zip(model.variables, weights, strict=True))):
-                return function(*inputs)
-
-        return lambda *inputs: with_weights([weight.value for weight in model.variables], *inputs)
-    return function
-
-
 class Task(NamedTuple):
     """A prepared corpus, and a training on it: no choice depends on its test split, as the last weights are tested."""
 
@@ -370,17 +354,18 @@ def test(task: Task, model: Transformer) -> dict[str, float]:
     vocabulary, words = corpus.read_vocabulary(f"{task.folder}/{corpus.VOCABULARY}"), tokenizer.read(task.folder)
     pairs = corpus.read_corpus(task.folder, task.split, vocabulary)
     tokens, references = corpus.read_references(task.folder, task.split)
-    decode = compiled(model, lambda source: search(model, model.memorize(source), 1, 2 * source.shape[1]))
-    hypotheses, width = [""] * len(tokens), int(pairs.target.lengths().max())
+    decode = tf.function(lambda source: search(model, model.memorize(source), 1, 2 * source.shape[1]), jit_compile=True)
+    width = int(pairs.target.lengths().max())
+    hypotheses: list[list[str]] = [[]] * len(tokens)
     accuracy = keras.metrics.SparseCategoricalAccuracy()
     for members, source in decoding_batches(pairs.source, batch_size=64, num_buckets=_BUCKETS):
         target = pairs.target.padded(members, len(source), width)
         accuracy.update_state(target, model.predict_on_batch((source, before(target))), is_token(target))
         for index, ids in zip(members, ops.convert_to_numpy(decode(source)), strict=False):
-            hypotheses[index] = words.decode(vocabulary.decode(ids))
+            hypotheses[index] = vocabulary.decode(ids)
     comparison = metrics.Comparison(
-        hypotheses,
-        [words.decode(line) for line in tokens],
+        words.decode(hypotheses),
+        words.decode(tokens),
         detokenize=words.detokenize,
         detokenized_references=references,
     )
@@ -401,8 +386,9 @@ def decode_times(length: int, names: list[str], *, beam: int, batch: int) -> lis
         keras.utils.set_random_seed(1)
         model = Transformer(_TIMED_VOCABULARY, MODELS[name], _TIMED_SLOTS)
         model((sources, sources))
-        memorize = compiled(model, model.memorize)
-        decode = compiled(model, lambda memory, model=model: search(model, memory, beam, _TIMED_STEPS, end=-1))
+        memorize = tf.function(model.memorize, jit_compile=True)
+        search_all = functools.partial(search, model, beam=beam, steps=_TIMED_STEPS, end=-1)
+        decode = tf.function(search_all, jit_compile=True)
         memory = memorize(sources)
         sizes[name] = sum(4 * math.prod(each.shape) for layer in memory[0] for pair in layer for each in pair) // batch
         parts[name, "source"] = lambda memorize=memorize: memorize(sources)[0][-1][-1][-1]

@@ -42,7 +42,7 @@ from memattn.data.sentences import Sentences
 from memattn.data.vocabulary import BOS, EOS
 from memattn.models import attentive_decoder
 from memattn.models.attentive_decoder import PrecomputedReader, Reader
-from memattn.models.ensemble import Ensemble
+from memattn.models.interface import Ensemble
 from memattn.search.searcher import Searcher, decode
 
 

@@ -1,15 +1,12 @@
 """Every mechanism is an ordinary Keras layer: shapes, functional models, `.keras` files, exports."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.marks import slow
 from helpers.mechanisms import ADDONS_NAMES, EVERY_CASE, KERAS_3, QUICK_NAMES, SIZES, SLOW_NAMES, B, D, S, T, make
 from helpers.models import make_model, padded
-from helpers.repository import ROOT
+from helpers.repository import run_python
 
 from memattn import attention
 from memattn.data.vocabulary import EOS
@@ -157,8 +154,7 @@ def test_models_are_loaded_in_a_new_process_with_equal_outputs(tmp_path):
         model.save(tmp_path / f"{name}.keras")
         outputs = model(*map(tf.constant, arguments[name]))
         np.savez(tmp_path / f"{name}.npz", *arguments[name], outputs)
-    command = [sys.executable, "-c", LOAD, *[str(tmp_path / name) for name in models]]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    result = run_python("-c", LOAD, *[tmp_path / name for name in models])
     assert result.returncode == 0, result.stderr[-3000:]
 
 

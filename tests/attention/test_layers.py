@@ -287,17 +287,6 @@ def test_a_call_takes_variables(case):
         np.testing.assert_allclose(layer(kind(query), kind(value), value_mask=REAL), expected, atol=1e-6)
 
 
-def test_a_layer_computes_in_the_type_of_its_policy(case):
-    layer = make(*case, dtype="float64")
-    query, value = (tf.constant(random(B, length, D), "float64") for length in (T, S))
-    outputs = layer(query, value, value_mask=REAL, return_attention_scores=True, training=True)
-    memory = layer.memorize(value, tf.constant(REAL))
-    state = layer.initial_state(memory, T)
-    outputs = [*outputs, *tf.nest.flatten(memory), *tf.nest.flatten(layer.score(query, memory, state))]
-    assert {tensor.dtype.name for tensor in outputs if tensor.dtype.is_floating} == {"float64"}
-    assert {tf.as_dtype(weight.dtype).name for weight in layer.weights} <= {"float64"}
-
-
 def test_gradients_are_the_numeric_ones_in_float64(case):
     """The slope along a random direction of inputs and weights; any float32 would cause 1,000 times the tolerance."""
     layer = make(*case, dtype="float64")

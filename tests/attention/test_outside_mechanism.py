@@ -1,11 +1,11 @@
-"""A config may name a mechanism outside the package as module:Class."""
+"""A config may name a mechanism outside the package as module:Class; it trains, and is evaluated and exported."""
 
 import importlib
+import json
 import os
 import sys
 
 import pytest
-from helpers import outside_mechanism as outside
 
 from memattn import attention
 from memattn import config as configs
@@ -13,17 +13,60 @@ from memattn.attention import OptionError
 from memattn.errors import ConfigError
 from memattn.sweeps.runs import expand
 
+MODULE = '''
+"""Attention to the mean of the source, with the settings of another file of the same folder."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import tensorflow as tf
+
+from memattn import AttentionMechanism
+from outside_settings import LOWEST
+
+
+class Uniform(AttentionMechanism):
+    def __init__(self, *, sharpness: float = 1.0, side: Literal["left", "right"] = "left", **kwargs):
+        super().__init__(**kwargs)
+        self.sharpness, self.side = sharpness, side
+
+    def memorize(self, states, mask):
+        return {"values": states, "mask": mask}
+
+    def score(self, query, memory, state=(), seed=None):
+        energies = self.sharpness * tf.reduce_sum(memory["values"], -1) + tf.where(memory["mask"], 0.0, LOWEST)
+        return tf.repeat(tf.nn.softmax(energies)[:, None], tf.shape(query)[1], 1), state
+
+
+class Even(Uniform):
+    pass
+
+
+class Nothing:
+    pass
+'''
+
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A folder with `outside_package`, made the current directory and not on sys.path, as for a console script."""
-    outside.write(tmp_path)
+def written(tmp_path):
+    """A folder with `outside_package`, and beside it a module that the package imports."""
+    (tmp_path / "outside_package").mkdir()
+    (tmp_path / "outside_package" / "looks.py").write_text(MODULE, encoding="utf-8")
+    (tmp_path / "outside_settings.py").write_text("LOWEST = -1e9\n", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def folder(written, tmp_path, monkeypatch):
+    """The same folder, made the current directory and not on sys.path, as for a console script."""
     (tmp_path / "outside_broken.py").write_text("1 / 0\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", os.getcwd())])
     importlib.invalidate_caches()
     yield tmp_path
-    outside.forget()
+    for name in [name for name in sys.modules if name.startswith("outside_")]:
+        del sys.modules[name]
 
 
 def loaded(attention):
@@ -65,3 +108,21 @@ def test_runs_of_a_sweep_are_named_after_an_outside_mechanism(folder, write_conf
     runs = expand(configs.load(path, []))
     assert list(runs) == ["looks", "outside_package.looks:Even", "none"]  # the module's name, if it is enough
     assert runs["looks"].model.attention["sharpness"] == 1.0
+
+
+@pytest.mark.slow
+def test_commands_find_an_outside_mechanism_in_the_working_directory_alone(written, command, write_config, tmp_path):
+    path = write_config({"model.attention": {"name": "outside_package.looks:Uniform", "sharpness": 0.5}})
+    for module, *arguments in (
+        ("memattn.train", "--config", path),
+        ("memattn.eval", "--split", "valid"),
+        ("memattn.export", "--output", "exported"),
+    ):
+        status, _, errors = command(tmp_path, module, "--run_dir", "run", *arguments)
+        assert status == 0, errors
+    result = json.loads((tmp_path / "run/eval/valid/result.json").read_text(encoding="utf-8"))
+    assert result["config"]["model"]["attention"]["sharpness"] == 0.5
+    assert (tmp_path / "exported" / "saved_model.pb").exists()
+    status, _, errors = command(tmp_path / "data", "memattn.eval", "--run_dir", "../run", "--split", "valid")
+    assert status == 2
+    assert "outside_package.looks:Uniform: module outside_package.looks cannot be imported" in errors

@@ -13,7 +13,7 @@ from helpers.equations import randomize, sigmoid, softmax
 
 from memattn.attention import build
 from memattn.attention.monotonic import linear_recurrence, next_alpha
-from memattn.attention.sparse import SparseScores, contexts, dense
+from memattn.attention.ops import SparseScores, contexts, dense_scores
 
 B, S, T, D, U, E = 2, 5, 3, 4, 6, 3
 LENGTHS = [5, 3]
@@ -186,7 +186,7 @@ def test_sparse_scores_of_a_search_equal_those_of_the_mechanism(name, options):
         expected, state = mechanism.score(query, memory, state)
         scores, stops = search.score(query, memory, stops)
         assert scores.positions.shape == scores.weights.shape == (3, queries, options.get("chunk_size", 1))
-        np.testing.assert_allclose(dense(scores, length), expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(dense_scores(scores, length), expected, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(contexts(scores, states), expected @ states, rtol=1e-5, atol=1e-5)
         stops_by_step.append(stops.numpy())
     all_stops = np.ravel(stops_by_step)
@@ -206,9 +206,9 @@ def test_a_search_uses_the_mechanism_itself_where_a_step_may_read_all_positions(
 
 def test_weights_of_equal_positions_are_added():
     scores = SparseScores(tf.constant([[[2, 0, 2]]]), tf.constant([[[0.5, 0.25, 0.125]]]))
-    np.testing.assert_allclose(dense(scores, 4), [[[0.25, 0.0, 0.625, 0.0]]])
+    np.testing.assert_allclose(dense_scores(scores, 4), [[[0.25, 0.0, 0.625, 0.0]]])
     values = tf.constant([[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]])
-    np.testing.assert_allclose(contexts(scores, values), contexts(dense(scores, 4), values))
+    np.testing.assert_allclose(contexts(scores, values), contexts(dense_scores(scores, 4), values))
 
 
 def test_the_steps_of_a_search_look_at_each_position_once(monkeypatch):

@@ -14,7 +14,6 @@ from helpers.equations import (
     D,
     Q,
     S,
-    U,
     additive_energies,
     array,
     dense,
@@ -24,14 +23,11 @@ from helpers.equations import (
     read,
     softmax,
 )
-from studies.mechanisms import NESTED_MEMORY
 from studies.mechanisms.memory_variant import MemoryVariantAttention
 from studies.mechanisms.nested_memory import NestedMemoryAttention
 
 from memattn import MemoryAttention, SlotMemory
 from memattn.attention import LatentsAttention, OptionError, StretchMeansAttention, WindowedMemoryAttention
-from memattn.runs.trained import load
-from memattn.training.trainer import train
 
 every_reading = pytest.mark.parametrize("reading", ["address", "additive"])
 
@@ -90,16 +86,6 @@ def test_windowed_memory_is_a_softmax_over_time_of_logits_and_windows(num_slots,
         return alpha, alpha.T @ states
 
     assert_slots(mechanism, write)
-
-
-def test_windows_of_a_source_twice_as_long_hold_two_positions_each():
-    mechanism = WindowedMemoryAttention(num_slots=8)
-    states, real = tf.random.stateless_normal([1, 16, D], [1, 2]), tf.ones([1, 16], tf.bool)
-    mechanism.build((1, 1, U), (1, 16, D))
-    mechanism.encoder_scores.kernel.assign(tf.zeros_like(mechanism.encoder_scores.kernel))
-    alpha = mechanism.memorize(states, real)["alpha"][0]  # [S, K]
-    np.testing.assert_array_equal(np.argsort(alpha, 0)[-2:].T // 2, np.repeat(np.arange(8)[:, None], 2, 1))
-    np.testing.assert_array_less(0.7, np.sum(np.sort(alpha, 0)[-2:], 0))
 
 
 @every_reading
@@ -266,17 +252,3 @@ def test_slots_are_drawn_anew_in_each_training_step_and_not_elsewhere():
 def test_a_memory_cannot_be_cut_to_other_numbers_of_slots(slots, problem):
     with pytest.raises(ValueError, match=f"num_slots: {problem}"):
         nested().keep(slots)
-
-
-@pytest.mark.slow
-def test_a_trained_model_reads_a_cut_memory(tiny_config, tmp_path):
-    run_dir = tmp_path / "run"
-    nested = {"model.attention.name": NESTED_MEMORY, "model.attention.num_slots": 4}
-    assert train(tiny_config(nested), str(run_dir), tf.distribute.get_strategy()) == 0
-    model = load([str(run_dir)], [], None).model
-    model.attention.keep(2)
-    source, target = tf.constant([[4, 5, 6, 4, 5, 2]]), tf.constant([[4, 5, 2]])
-    assert model.encode(source).memory["values"].shape[1] == 2
-    shares = model.slot_shares(source, target)
-    assert shares.shape == (1, 2, 3, 6)
-    np.testing.assert_allclose(tf.reduce_sum(shares, 1), model.alignments(source, target), rtol=1e-5, atol=1e-6)

@@ -1,6 +1,5 @@
 """Training and evaluation from Python, which do what the commands do."""
 
-import csv
 import json
 import os
 import signal
@@ -13,6 +12,7 @@ from helpers.runs import TINY, evaluate
 import memattn
 from memattn import console
 from memattn.errors import ConfigError
+from memattn.files import read_csv
 
 
 @pytest.mark.slow
@@ -20,8 +20,7 @@ def test_the_page_trains_and_evaluates_as_the_commands_do(tmp_path, monkeypatch)
     (tmp_path / "copy").mkdir()
     (tmp_path / "copy" / "small").write_text(yaml.safe_dump({**TINY, "training": {**TINY["training"], "max_steps": 9}}))
     names = run_block("memattn.train_model(", tmp_path, monkeypatch, [("max_steps=250", "max_steps=6")])
-    with open("runs/small/validation.csv", encoding="utf-8") as file:
-        rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+    rows = [{name: float(value) for name, value in row.items()} for row in read_csv("runs/small/validation.csv")]
     assert names["validations"] == rows
     assert [row["step"] for row in rows] == [3, 6]
     with open("runs/small/eval/valid/result.json", encoding="utf-8") as file:

@@ -7,12 +7,11 @@ import os
 import platform
 import re
 import subprocess
-import sys
 import threading
 import time
 
 import pytest
-from helpers.repository import ROOT, run_command
+from helpers.repository import ROOT, run_command, run_python
 
 from memattn import files, processes
 from memattn.errors import RunError
@@ -129,8 +128,7 @@ def test_an_interruption_while_a_file_is_written_leaves_no_file(tmp_path):
     ),
 )
 def test_help_of_a_script_is_printed_without_warnings_or_tensorflow(script):
-    command = [sys.executable, "-X", "importtime", script, "--help"]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    result = run_python("-X", "importtime", script, "--help")
     assert result.returncode == 0 and result.stdout
     lines = result.stderr.splitlines()
     assert all(line.startswith("import time:") for line in lines)
@@ -155,8 +153,8 @@ def test_help_of_a_script_is_printed_without_warnings_or_tensorflow(script):
 )
 def test_errors_in_flags_folders_and_files_are_reported_before_tensorflow_is_imported(command, problem):
     name, *arguments = command
-    program = [sys.executable, "-X", "importtime", "-m", f"memattn.{name}", *arguments]
-    result = subprocess.run(program, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    program = ["-X", "importtime", "-m", f"memattn.{name}", *arguments]
+    result = run_python(*program, stdin=subprocess.DEVNULL)
     *lines, last = result.stderr.splitlines()
     assert result.returncode in (1, 2)
     assert re.match(f"error: {problem}", last)

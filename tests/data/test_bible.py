@@ -2,15 +2,13 @@
 
 import json
 import struct
-import subprocess
-import sys
 import zlib
 
 import bible
 import pytest
 from helpers import debian as fake_debian
 from helpers.files import lines_of
-from helpers.repository import ROOT
+from helpers.repository import ROOT, run_python
 
 from memattn.data import corpus
 
@@ -69,9 +67,8 @@ def archive(tmp_path):
 
 
 def run(folder, environment, *arguments):
-    command = [sys.executable, ROOT / "data/bible.py", "--workers", "1", "--bpe_units", "40", *arguments]
-    environment["PYTHONPATH"] = str(ROOT)
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    command = [ROOT / "data/bible.py", "--workers", "1", "--bpe_units", "40", *arguments]
+    return run_python(*command, folder=folder, env={**environment, "PYTHONPATH": str(ROOT)})
 
 
 def test_one_command_downloads_and_prepares_joined_verses(archive, tmp_path):

@@ -2,14 +2,12 @@
 
 import hashlib
 import json
-import subprocess
-import sys
 
 import descriptions
 import pytest
 from helpers import debian as fake_debian
 from helpers.files import lines_of
-from helpers.repository import ROOT, assert_single_error
+from helpers.repository import ROOT, assert_single_error, run_python
 
 from memattn.data import corpus
 
@@ -41,9 +39,9 @@ def archive(tmp_path):
 
 
 def run(recipe, archive, *arguments, environment=None):
-    command = [sys.executable, ROOT / "data" / recipe, "--workers", "1", "--bpe_units", "40", *arguments]
+    command = [ROOT / "data" / recipe, "--workers", "1", "--bpe_units", "40", *arguments]
     environment = {**(environment or fake_debian.environment(archive)), "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, cwd=archive.parent, env=environment, capture_output=True, text=True, check=False)
+    return run_python(*command, folder=archive.parent, env=environment)
 
 
 def test_descriptions_and_synopses_are_downloaded_and_prepared(archive, tmp_path):
@@ -68,7 +66,8 @@ def test_descriptions_and_synopses_are_downloaded_and_prepared(archive, tmp_path
 def test_what_apt_lacks_or_fails_to_do_is_said_in_one_line(archive):
     result = run("descriptions.py", archive, environment={"PATH": ""})
     assert_single_error(result, "apt-get is missing", "put Translation-en and Translation-it, unpacked, into data/")
-    assert_single_error(run("descriptions.py", archive, "--target", "fr"), "the archive has no descriptions in 'fr'")
+    unknown = run("descriptions.py", archive, "--target", "fr")
+    assert_single_error(unknown, "the archive has no descriptions in 'fr', or cannot be reached; put ", "into data/")
     environment = fake_debian.environment(archive)
     (archive / "apt-get").write_text("#!/bin/sh\necho 'W: slow' >&2\necho 'E: no network' >&2\nexit 100\n")
     assert_single_error(run("descriptions.py", archive, environment=environment), "apt-get: E: no network")

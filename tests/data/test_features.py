@@ -13,8 +13,8 @@ from memattn.data.sentences import Corpus, Sentences
 from memattn.data.vocabulary import EOS
 from memattn.errors import ConfigError, DataError
 from memattn.runs.trained import load
-from memattn.serving.pair_scorer import PairScorer
 from memattn.serving.saved_model import export
+from memattn.serving.scorer import PairScorer
 from memattn.serving.translator import from_trained
 from memattn.training.trainer import Trainer, train
 

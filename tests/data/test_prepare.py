@@ -18,10 +18,10 @@ from helpers.texts import SETTINGS, sentences
 from memattn.data import corpus
 from memattn.data import tokenizer as tokenizers
 from memattn.data.batches import TrainingBatches
-from memattn.data.bpe import Subwords
 from memattn.data.preparation import chunks, parallel
 from memattn.data.preparation.parallel import Settings
 from memattn.data.tokenizer import TextSettings
+from memattn.data.units import Subwords
 from memattn.errors import ConfigError, DataError, RunError
 from memattn.files import read_lines
 
@@ -60,8 +60,7 @@ def decoded(folder, split="train"):
     vocabulary = corpus.read_vocabulary(os.path.join(folder, "vocab.txt"))
     processor, pairs = tokenizers.read(str(folder)), corpus.read_corpus(str(folder), split, vocabulary)
     return [
-        [processor.decode(vocabulary.decode(side[i])) for i in range(len(side))]
-        for side in (pairs.source, pairs.target)
+        processor.decode(vocabulary.decode(side[i]) for i in range(len(side))) for side in (pairs.source, pairs.target)
     ]
 
 
@@ -90,7 +89,7 @@ def test_a_prepared_corpus_holds_the_pairs_of_the_text(files, tmp_path):
     processor = tokenizers.read(str(tmp_path / "out"))
     kept = [i for i in range(90) if i not in (3, 5, 40, 60)]
     for side, decoded_lines, original in zip(corpus.SIDES, decoded(tmp_path / "out"), lines, strict=True):
-        expected = [processor.decode(processor.encode(original[i], side)) for i in kept]
+        expected = processor.decode(processor.encode(original[i], side) for i in kept)
         assert len(decoded_lines) == len(expected)
         is_different = [line != expected_line for line, expected_line in zip(decoded_lines, expected, strict=True)]
         assert sum(is_different) <= 1  # the line with odd white space
@@ -300,7 +299,7 @@ def test_languages_may_differ_from_the_suffixes_of_files(run, tmp_path):
     assert (result.returncode, "warning" in result.stderr) == (0, False)
     right = tokenizers.read(str(tmp_path / "right"))
     assert (right.settings.source_language, right.settings.target_language) == ("en", "ko")
-    assert [right.detokenize(right.decode(right.encode(line, "target"))) for line in lines] == lines
+    assert right.detokenize(right.decode(right.encode(line, "target") for line in lines)) == lines
 
 
 @pytest.mark.parametrize(

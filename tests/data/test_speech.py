@@ -144,7 +144,7 @@ def test_a_corpus_of_speech_is_prepared(tmp_path):
     folder = str(tmp_path / "corpus")
     vocabulary, tokenizer = corpus.read_vocabulary(f"{folder}/vocab.txt"), tokenizers.read(folder)
     pairs = corpus.read_corpus(folder, "train", vocabulary, "features")
-    assert [tokenizer.decode(vocabulary.decode(pairs.target[i])) for i in range(8)] == texts
+    assert tokenizer.decode(vocabulary.decode(pairs.target[i]) for i in range(8)) == texts
     assert set(vocabulary.tokens[4:]) == {*"annbobcatdogeats", "<space>"}
     stacked = np.concatenate([pairs.source[i] for i in range(8)])
     np.testing.assert_allclose(stacked.mean(0), 0, atol=1e-4)
@@ -180,7 +180,7 @@ def test_bpe_units_are_learned_from_the_text(tmp_path):
     prepare(tmp_path / "corpus", {"train": train}, units="bpe", bpe_units=12)
     tokenizer = tokenizers.read(str(tmp_path / "corpus"))
     lines = (tmp_path / "corpus" / "train.target").read_text().splitlines()
-    assert [tokenizer.decode(line.split()) for line in lines] == texts
+    assert tokenizer.decode(line.split() for line in lines) == texts
     assert len((tmp_path / "corpus" / "vocab.txt").read_text().splitlines()) <= 12
 
 
@@ -276,6 +276,7 @@ def test_soundfile_without_its_library_is_an_error_that_names_the_extra(tmp_path
         ("m.tsv", "a.wav\tx\nb.wav\n", "m.tsv:2: expected an audio file, a tab and its text, not 'b.wav'"),
         ("m.jsonl", '{"audio": "a.wav"}\n', "m.jsonl:1: text is missing"),
         ("m.jsonl", "a.wav\tx\n", "m.jsonl:1: not JSON"),
+        ("m.tsv", "", "m.tsv: empty; a split needs at least one line"),
     ],
 )
 def test_a_malformed_manifest_is_refused(name, content, message, tmp_path):

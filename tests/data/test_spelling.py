@@ -12,12 +12,11 @@ from helpers.texts import SETTINGS, sentences
 
 from memattn.data import corpus
 from memattn.data import tokenizer as tokenizers
-from memattn.data.bpe import escape
 from memattn.data.preparation import parallel
-from memattn.data.spelling import SPACE, SpelledWords
+from memattn.data.units import SPACE, SpelledWords, escape
 from memattn.data.vocabulary import SPECIAL_TOKENS, split_words
 from memattn.errors import ConfigError
-from memattn.serving.attention_output import Part, word_alignment
+from memattn.serving.lines import Part, word_alignment
 
 WORDS = "the\ncat\nas\n"
 # line -> units, worked out by hand
@@ -35,7 +34,7 @@ SPELLED = {
 def test_words_outside_the_dictionary_are_spelled_with_a_space_between_characters(line):
     units = SPELLED[line].split()
     assert SpelledWords(WORDS).segment(line) == units
-    assert SpelledWords.undo(units) == line
+    assert SpelledWords.undo([units]) == [line]
 
 
 def test_random_text_is_restored_exactly():
@@ -47,7 +46,7 @@ def test_random_text_is_restored_exactly():
     for _ in range(2000):
         line = "".join(draw.choices(pieces, k=draw.randrange(30))).replace("\n", "").replace("\r", "")
         units = spelled.segment(line)
-        assert SpelledWords.undo(units) == line
+        assert SpelledWords.undo([units]) == [line]
         assert split_words(" ".join(units)) == units  # no unit holds white space
         numbers = SpelledWords.word_numbers(units)
         assert len(numbers) == len(units)
@@ -63,7 +62,7 @@ def test_random_text_is_restored_exactly():
     ],
 )
 def test_any_units_of_a_model_become_one_line(units, line):
-    assert SpelledWords.undo(units.split()) == line
+    assert SpelledWords.undo([units.split()]) == [line]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +118,7 @@ def test_spelled_text_is_prepared_and_its_vocabulary_shared(tmp_path):
     tokenizer = tokenizers.read(folder)
     for side, path in zip(("source", "target"), paths, strict=True):
         tokens = [split_words(line) for line in lines_of(f"{folder}/valid.{side}")]
-        assert [tokenizer.decode(line) for line in tokens] == [
+        assert tokenizer.decode(tokens) == [
             " ".join(tokenizers.word_tokenizer("raw", "en")(line).split()) for line in lines_of(path)
         ]
         assert not any("@@" in token for line in tokens for token in line)

@@ -1,16 +1,13 @@
 """Corpora of tasks: their rules, fixed bytes, uniform lengths, and folders that are safe to prepare again."""
 
-import contextlib
 import hashlib
 import operator
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from helpers.files import contents
-from helpers.repository import ROOT
+from helpers.repository import ROOT, run_python
 
 from memattn import config as configs
 from memattn.config import CopyConfig, TaskConfig
@@ -198,36 +195,11 @@ def test_a_preparation_that_failed_is_repeated(tmp_path, folder, monkeypatch):
     assert contents(again) == contents(folder)
 
 
-def test_without_locks_two_processes_may_prepare_the_same_folder(tmp_path, folder, monkeypatch):
-    together, original, corpora_read = tmp_path / "together", tasks._write_split, []
-    monkeypatch.setattr(tasks.processes, "making", lambda *_, **__: contextlib.nullcontext())
-
-    def write_after_another(*arguments):
-        if not corpora_read:
-            monkeypatch.setattr(tasks, "_write_split", original)
-            tasks.prepare(SMALL, str(together))
-            monkeypatch.setattr(tasks, "_write_split", write_after_another)
-        original(*arguments)
-        corpora_read.append({name: (together / name).read_bytes() for name in NAMES})
-
-    monkeypatch.setattr(tasks, "_write_split", write_after_another)
-    tasks.prepare(SMALL, str(together))
-    assert contents(together) == contents(folder)
-    assert corpora_read == [contents(folder)] * 2  # the other process may already read these files for training
-
-
 @pytest.mark.slow
 def test_the_recipe_writes_the_same_corpora(tmp_path, folder):
     options = {name: value for name, value in vars(SMALL).items() if name != "max_length"}
-    result = subprocess.run(
-        [sys.executable, ROOT / "data/copy_task.py", "--max_length=6", "--max_length=7"]
-        + [f"--{name}={value}" for name, value in options.items()],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    flags = ["--max_length=6", "--max_length=7", *(f"--{name}={value}" for name, value in options.items())]
+    result = run_python(ROOT / "data/copy_task.py", *flags, folder=tmp_path)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines() == [SMALL.folder, CopyConfig(**{**vars(SMALL), "max_length": 7}).folder]
     assert contents(tmp_path / SMALL.folder) == contents(folder)

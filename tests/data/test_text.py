@@ -6,10 +6,9 @@ from collections import Counter
 import pytest
 from sacremoses.corpus import NonbreakingPrefixes
 
-from memattn.data import languages
 from memattn.data import tokenizer as tokenizers
-from memattn.data.bpe import Subwords
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
+from memattn.data.units import Subwords
 from memattn.data.vocabulary import SPECIAL_TOKENS, split_words
 from memattn.errors import DataError
 
@@ -38,7 +37,7 @@ ODD_LINES = {
 def test_segmented_lines_are_undone_exactly(name):
     line = ODD_LINES[name]
     units = Subwords(CODES).segment(line)
-    assert Subwords.undo(units) == line
+    assert Subwords.undo([units]) == [line]
     assert " ".join(units).split() == units  # no unit holds white space
     assert split_words(line) == [word.decode() for word in line.encode().split()]  # at ASCII white space
 
@@ -48,8 +47,8 @@ def test_segmented_lines_are_undone_exactly(name):
     [("a％000dman", "a man"), ("x ％@@ 0@@ 0@@ 0@@ a y", "x   y"), ("％0009 ％2028", "   "), ("ein Hun@@", "ein Hun")],
 )
 def test_any_units_of_a_model_become_one_line(units, line):
-    assert SubwordTokenizer(TextSettings("raw", "en", "de"), CODES).decode(units.split(" ")) == line
-    assert tokenizers.WhitespaceTokenizer().decode(["a\u2028b", "c"]) == "a b c"
+    assert SubwordTokenizer(TextSettings("raw", "en", "de"), CODES).decode([units.split(" ")]) == [line]
+    assert tokenizers.WhitespaceTokenizer().decode([["a\u2028b", "c"]]) == ["a b c"]
 
 
 # Codes, a line, and its units, worked out by hand: as subword-nmt applies codes of version 0.2.
@@ -66,12 +65,20 @@ def test_codes_segment_a_line(name):
     assert " ".join(Subwords(f"#version: 0.2\n{codes}").segment(line)) == units
 
 
+@pytest.mark.parametrize("codes", [CODES.rstrip().rpartition(" ")[0], CODES[:11], "", CODES + "a b c\n"])
+def test_damaged_merges_are_refused(tmp_path, codes, capsys):
+    (tmp_path / "bpe.codes").write_text(codes, encoding="utf-8")
+    with pytest.raises(DataError, match=r"bpe.codes: damaged: each line needs two units"):
+        tokenizers.read_units(str(tmp_path), TextSettings("raw", "en", "de"))
+    assert capsys.readouterr().err == ""
+
+
 def test_lines_of_random_characters_are_undone_exactly():
     draw, subwords = random.Random(4), Subwords(CODES)
     characters = ENGLISH + "@@@％％0</w>  \t\u00a0\u2028\u0301éñ中文🚲"
     for _ in range(2_000):
         line = "".join(draw.choices(characters, k=draw.randint(0, 60)))
-        assert subwords.undo(subwords.segment(line)) == line
+        assert subwords.undo([subwords.segment(line)]) == [line]
 
 
 def test_merges_are_the_most_frequent_pairs():
@@ -112,14 +119,14 @@ def test_the_form_and_the_language_decide_whether_bleu_counts_characters(languag
     ],
 )
 def test_codes_of_a_language_are_normalized_and_checked_for_rules_of_moses(code, language, has_rules):
-    assert languages.known_code(code) == language
+    assert tokenizers.known_code(code) == language
     assert tokenizers.has_moses_rules(language) == has_rules
 
 
 def test_each_code_of_the_table_becomes_one_that_moses_or_sacrebleu_knows():
     known = set(NonbreakingPrefixes().available_langs.values())
-    assert not known & languages.SHORT_CODES.keys()  # these would need no entry
-    assert set(languages.SHORT_CODES.values()) <= known | languages.WITHOUT_BLANKS | {"ko"}
+    assert not known & tokenizers.SHORT_CODES.keys()  # these would need no entry
+    assert set(tokenizers.SHORT_CODES.values()) <= known | tokenizers.WITHOUT_BLANKS | {"ko"}
 
 
 KOREAN, THAI = "나는 학교에 갑니다.", "วันนี้ ฉันไปที่บ้าน"
@@ -138,7 +145,7 @@ KOREAN, THAI = "나는 학교에 갑니다.", "วันนี้ ฉันไ�
 def test_detokenizing_restores_blanks(line, language):
     settings = TextSettings("raw", "en", language)
     raw = SubwordTokenizer(settings, CODES)
-    assert raw.detokenize(raw.decode(raw.encode(line, "target"))) == line
+    assert raw.detokenize(raw.decode([raw.encode(line, "target")])) == [line]
     assert tokenizers.blank_problem(settings, [line, line, ""]) is None
 
 
@@ -154,7 +161,7 @@ def test_lines_with_unusual_blanks_are_reported(line, language):
 def test_untokenized_text_is_restored_except_for_repeated_blanks(line):
     untokenized = SubwordTokenizer(TextSettings("untokenized", "en", "th"), CODES)
     for with_blanks in (line, f"  {line.replace(' ', '   ')}\t"):
-        assert untokenized.detokenize(untokenized.decode(untokenized.encode(with_blanks, "target"))) == line
+        assert untokenized.detokenize(untokenized.decode([untokenized.encode(with_blanks, "target")])) == [line]
     assert untokenized.reference(line) == line
 
 
@@ -173,22 +180,22 @@ def test_targets_too_short_for_bleu_are_reported():
 
 def test_raw_text_is_tokenized_and_detokenized():
     raw = SubwordTokenizer(TextSettings("raw", "en", "de"), CODES)
-    words = raw.decode(raw.encode("A man's bike (green), isn't it?", "source"))
+    (words,) = raw.decode([raw.encode("A man's bike (green), isn't it?", "source")])
     assert words == "A man 's bike ( green ) , isn 't it ?"
     line = 'Ein Mann, der "schläft" & träumt; 3.5 Euro.'
-    assert raw.detokenize(raw.decode(raw.encode(line, "target"))) == line
+    assert raw.detokenize(raw.decode([raw.encode(line, "target")])) == [line]
     assert raw.reference("  as   it is ") == "  as   it is "
 
 
 def test_truecased_text_is_recased_and_unescaped():
     truecased = SubwordTokenizer(TextSettings("truecased", "en", "de"), CODES)
     line = "das ist &quot; Bobs &quot; Haus @-@ Boot &amp; mehr ."
-    assert truecased.decode(truecased.encode(line, "target")) == line
-    assert truecased.detokenize(line) == 'Das ist "Bobs" Haus-Boot & mehr.'
-    assert truecased.reference(line) == truecased.detokenize(line)
-    assert truecased.detokenize("") == ""
+    assert truecased.decode([truecased.encode(line, "target")]) == [line]
+    assert truecased.detokenize([line]) == ['Das ist "Bobs" Haus-Boot & mehr.']
+    assert [truecased.reference(line)] == truecased.detokenize([line])
+    assert truecased.detokenize([""]) == [""]
     tokenized = SubwordTokenizer(TextSettings("tokenized", "en", "de"), CODES)
-    assert tokenized.detokenize("das ist gut .") == "das ist gut."
+    assert tokenized.detokenize(["das ist gut ."]) == ["das ist gut."]
 
 
 def test_settings_of_a_text_survive_writing_and_reading(tmp_path):

@@ -3,13 +3,11 @@
 import gzip
 import json
 import random
-import subprocess
-import sys
 
 import pytest
 import wmt17
 from helpers.files import tar_gz
-from helpers.repository import ROOT
+from helpers.repository import ROOT, run_python
 
 from memattn.data import corpus
 from memattn.errors import DataError
@@ -46,8 +44,7 @@ def release(language):
 
 def prepare(server, folder, language):
     flags = ["--pair", f"en-{language}", "--base_url", server.url, "--bpe_units", "200", "--workers", "1"]
-    command = [sys.executable, ROOT / "data/wmt17.py", *flags]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return run_python(ROOT / "data/wmt17.py", *flags, folder=folder)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import tensorflow as tf
 from benchmarks.tables import measured_rows
 from helpers.pages import API, PAGES, blocks, run_block
 from helpers.repository import COMMANDS, ROOT
-from pages import commands, configuration
+from studies import reference
 
 import memattn
 from memattn import config as configs
@@ -52,14 +52,14 @@ def test_the_index_lists_every_page():
 
 def test_the_tables_of_keys_equal_those_of_the_program():
     page = PAGES["reference/configuration.md"]
-    assert page == configuration.updated(page), "run python scripts/write_docs.py"
+    assert page == reference.configuration(page), "run python scripts/write_docs.py"
     for key in ("data.copy.max_length", "training.schedule", "num_slots", "sweep.grids"):
         assert f"\n- `{key}` (" in page
 
 
 def test_the_tables_of_flags_equal_those_of_the_commands():
     page = PAGES["reference/commands.md"]
-    assert page == commands.updated(page), "run python scripts/write_docs.py"
+    assert page == reference.commands(page), "run python scripts/write_docs.py"
     assert set(re.findall(r"^## `memattn-(\w+)", page, flags=re.MULTILINE)) == COMMANDS
     assert "- `--config` (**required**): " in page
 
@@ -73,7 +73,7 @@ def test_a_mechanism_without_documented_arguments_is_named(monkeypatch):
 
     monkeypatch.setitem(MECHANISMS, "undocumented", Undocumented)
     with pytest.raises(ConfigError, match="Undocumented: .*sharpness .*Args:"):
-        configuration.updated(PAGES["reference/configuration.md"])
+        reference.configuration(PAGES["reference/configuration.md"])
 
 
 @pytest.fixture

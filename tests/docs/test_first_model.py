@@ -1,6 +1,5 @@
 """The first model: the output that its page prints is that of the committed run, and its commands run."""
 
-import csv
 import json
 import re
 import shlex
@@ -11,6 +10,7 @@ import pytest
 from helpers.repository import ROOT
 
 from memattn.eval import report
+from memattn.files import read_csv
 from memattn.runs.result import Result
 
 PAGE = (ROOT / "docs/start/first_model.md").read_text(encoding="utf-8")
@@ -28,10 +28,9 @@ TINY = [
 def test_the_printed_scores_are_those_of_the_run():
     result = Result.from_json(json.loads((RUN / "result.json").read_text("utf-8")))
     assert f"```text\n{report(result)}\n" in PAGE
-    with open(RUN / "validation.csv", encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            step, bleu, exact_match = int(row["step"]), float(row["bleu"]), float(row["exact_match"])
-            assert f"validation at step {step:,}: BLEU {bleu:.2f}  exact match {exact_match:.1f}%" in PAGE
+    for row in read_csv(str(RUN / "validation.csv")):
+        step, bleu, exact_match = int(row["step"]), float(row["bleu"]), float(row["exact_match"])
+        assert f"validation at step {step:,}: BLEU {bleu:.2f}  exact match {exact_match:.1f}%" in PAGE
 
 
 @pytest.mark.slow

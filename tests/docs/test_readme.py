@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import yaml
-from benchmarks.tables import measured_rows, pivot
 from helpers.repository import ROOT
-from studies import stored
+from studies import stored, tables_in_pages
 from studies.britz2017 import printed
 
 import memattn
-from memattn import config, files
-from memattn.evaluation.formatting import markdown
+from memattn import config
 from memattn.sweeps.runs import expand
 
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
@@ -147,23 +145,10 @@ def test_every_shipped_config_loads_and_states_its_score_cost_and_command():
         assert all(word in header for word in ("Expected ", "Cost", "Command")), path
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if "<!-- end of table -->" in page(name)])
+@pytest.mark.parametrize("name", [name for name in PAGES if tables_in_pages.END in page(name)])
 def test_tables_in_pages_equal_the_committed_results(name):
-    """A mark is `table: FILE`, `table of COLUMN | COLUMN: FILE` or `CELLS by ROWS and COLUMNS: FILE`.
-
-    After FILE may stand a comma and the name of a measurement.
-    """
-    kind = r"(?:table|table of ([^\n]*)|([^\n]*) by (\w+)(?: and (\w+))?)"
-    mark = rf"<!-- {kind}: (\S+\.csv)(?:, (\w+))? -->\n(.*?)<!-- end of table -->"
-    tables_in_page = re.findall(mark, page(name), flags=re.DOTALL)
-    assert len(tables_in_page) == page(name).count("<!-- end of table -->")
-    for chosen, measure, index, column, path, measurement, table in tables_in_page:
-        rows = measured_rows(path, measurement) if measurement else files.read_csv(path)
-        if measure:
-            rows = pivot(rows, index, column or "system", measure)
-        elif chosen:
-            rows = [{key: row[key] for key in chosen.split(" | ")} for row in rows]
-        assert table == markdown(rows)
+    assert len(tables_in_pages.TABLE.findall(page(name))) == page(name).count(tables_in_pages.END)  # all marks are read
+    assert tables_in_pages.filled(page(name)) == page(name), "run python scripts/write_docs.py"
 
 
 def test_the_design_page_names_existing_files_and_every_part_of_the_package():

@@ -4,10 +4,9 @@ import itertools
 import json
 import math
 import random
-import subprocess
-import sys
 
 import pytest
+from helpers.repository import run_command
 from helpers.runs import made_up_result
 from sacrebleu.tokenizers import tokenizer_ja_mecab, tokenizer_ko_mecab
 
@@ -93,8 +92,8 @@ def command_line(folder, hypotheses, references, *options):
     """Returns the score that sacreBLEU's command prints."""
     for name, lines in (("hypotheses", hypotheses), ("references", references)):
         (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    command = ["-m", "sacrebleu", folder / "references", "-i", folder / "hypotheses", "-b", "-w", "6", *options]
-    result = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=60, check=False)
+    files = [folder / "references", "-i", folder / "hypotheses"]
+    result = run_command("sacrebleu", *files, "-b", "-w", "6", *options)
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()
 
@@ -209,7 +208,10 @@ def test_error_rates_count_edits(metric, hypotheses, references, value, counts):
 def test_error_rates_and_rouge_are_of_ordinary_text(metric, value):
     pytest.importorskip("jiwer")
     pytest.importorskip("rouge_score")
-    ordinary = {"detokenize": lambda line: line.replace("@@ ", ""), "detokenized_references": ["a dog"]}
+    ordinary = {
+        "detokenize": lambda lines: [line.replace("@@ ", "") for line in lines],
+        "detokenized_references": ["a dog"],
+    }
     assert score(metric, ["a d@@ ot"], ["a d@@ og"], **ordinary).value == pytest.approx(value)
 
 

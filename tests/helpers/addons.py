@@ -8,7 +8,7 @@ import warnings
 import tensorflow as tf
 
 from memattn.attention.base import AttentionMechanism
-from memattn.attention.initializers import Initializer, initializer_of
+from memattn.attention.configured import Initializer, initializer_of
 from memattn.options import PositiveInt
 
 with warnings.catch_warnings():

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from helpers.equations import array, sigmoid
 from memattn.data.vocabulary import EOS, PAD
-from memattn.models.neural_gpu.cells import CELLS
-from memattn.models.neural_gpu.model import KINDS
+from memattn.models.active_memory import CELLS
+from memattn.models.neural_gpu import KINDS
 
 V, M = 9, 6
 SOURCE, TARGET = [4, 5, 6, EOS], [7, 4, 8, 5, EOS]

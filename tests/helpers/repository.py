@@ -8,17 +8,15 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = {"eval", "export", "onnx", "prepare", "report", "sweep", "train", "translate"}  # modules with main()
 
 
-def run_command(module, *arguments, timeout=120, **options):
-    """Runs `python -m module arguments` in the checkout; returns the completed process with its output as str."""
-    return subprocess.run(
-        [sys.executable, "-m", module, *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-        **options,
-    )
+def run_python(*arguments, folder=ROOT, timeout=300, **options):
+    """Runs Python in a folder; returns the completed process with its output as str."""
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout, check=False, **options)
+
+
+def run_command(module, *arguments, **options):
+    """Runs `python -m module arguments` as `run_python` does."""
+    return run_python("-m", module, *arguments, **options)
 
 
 def assert_single_error(result, *fragments):

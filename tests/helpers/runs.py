@@ -1,7 +1,6 @@
 """Runs of a tiny config: strategies to train them, their evaluation, and whether two runs are equal."""
 
 import contextlib
-import csv
 import ctypes
 import dataclasses
 import gc
@@ -13,6 +12,7 @@ import tensorflow as tf
 
 import memattn
 from memattn import config as configs
+from memattn import files
 from memattn.runs.result import Result
 from memattn.runs.run import Run
 from memattn.serving.translator import from_trained
@@ -108,8 +108,7 @@ def assert_same_run(first_run, second_run):
         np.testing.assert_array_equal(left[name], right[name], err_msg=name)
     scores = []
     for run_dir in (first_run, second_run):
-        with open(os.path.join(run_dir, "validation.csv"), encoding="utf-8") as file:
-            scores.append([{**row, "seconds": None} for row in csv.DictReader(file)])
+        scores.append([{**row, "seconds": None} for row in files.read_csv(os.path.join(run_dir, "validation.csv"))])
     assert scores[0] == scores[1]
     best = [tf.train.latest_checkpoint(Run(run_dir).best) for run_dir in (first_run, second_run)]
     assert os.path.basename(best[0]) == os.path.basename(best[1])

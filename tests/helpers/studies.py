@@ -1,6 +1,5 @@
 """A tiny config of a study, made-up runs of studies, and the tables that studies write."""
 
-import csv
 import os
 
 from studies import runner
@@ -9,6 +8,7 @@ from studies.output import Output
 from helpers.repository import ROOT
 from helpers.runs import made_up_result
 from memattn import config as configs
+from memattn import files
 from memattn.sweeps.runs import SweepRun, expand
 
 TINY = """
@@ -73,5 +73,4 @@ def write_study(folder, kind, text):
 
 def rows_of(output):
     """The rows of the table that a study wrote."""
-    with open(output.path("table.csv"), encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+    return files.read_csv(output.path("table.csv"))

@@ -14,8 +14,8 @@ from helpers.runs import TINY
 from memattn import config as configs
 from memattn.data.vocabulary import BOS, EOS, PAD
 from memattn.errors import ConfigError
-from memattn.models.neural_gpu.cells import CELLS, convolution, hard_sigmoid, hard_tanh
-from memattn.models.neural_gpu.model import KINDS
+from memattn.models.active_memory import CELLS, convolution, hard_sigmoid, hard_tanh
+from memattn.models.neural_gpu import KINDS
 from memattn.search.searcher import Searcher
 
 QUICK = [("neural_gpu", "cgru", 4), ("markovian", "dngpu", 1), ("extended", "dngpu", 1), ("extended", "cgru", 4)]

@@ -13,12 +13,12 @@ from helpers.runs import NO_STRATEGY, assert_same_run, evaluate
 from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError
-from memattn.models.neural_gpu.model import KINDS
+from memattn.models.neural_gpu import KINDS
 from memattn.runs.trained import load
-from memattn.search.scorer import Scorer
 from memattn.search.searcher import Searcher, best_memory_length
 from memattn.search.translation import Hypotheses
 from memattn.serving import saved_model
+from memattn.serving.scorer import Scorer
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
 from memattn.training.validation import Validation
@@ -120,13 +120,6 @@ def test_a_run_estimates_the_length_of_its_memory_from_its_training_pairs(tiny_c
     line = trained.model.memory_intercept, trained.model.memory_slope
     assert line == pytest.approx((-1.0, 2.0))  # S symbols and the end become 2 S and the end
     assert evaluate(run)["config"]["decoding"]["memory_ratio"] == "estimate"
-
-
-def test_scores_equal_log_probabilities_under_teacher_forcing():
-    model = make_model("extended")
-    log_probs = tf.nn.log_softmax(model(tf.constant([SOURCE]), tf.constant([TARGET])))[0].numpy()
-    scores = Scorer(model)(np.array([SOURCE]), np.array([TARGET]))
-    assert scores[0] == pytest.approx(log_probs[range(len(TARGET)), TARGET].sum(), abs=1e-4)
 
 
 def test_cut_hypotheses_count_only_where_all_are_cut():

@@ -14,7 +14,7 @@ from studies.mechanisms import MEMORY_VARIANT
 
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
-from memattn.models.neural_gpu.model import KINDS
+from memattn.models.neural_gpu import KINDS
 from memattn.runs.checkpoints import named_weights, tensorflow_variable
 from memattn.training.step import TrainingStep
 

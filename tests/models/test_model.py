@@ -9,11 +9,9 @@ from studies.mechanisms import NESTED_MEMORY
 
 from memattn.config import DecodingConfig
 from memattn.data.vocabulary import BOS, EOS
-from memattn.models.decoder import Decoder
 from memattn.models.dropout import dropout
 from memattn.models.encoder import Encoder
-from memattn.models.ensemble import Ensemble
-from memattn.models.interface import aligns
+from memattn.models.interface import Ensemble, aligns
 from memattn.models.seq2seq import Seq2Seq
 from memattn.options import OptionError
 from memattn.search.searcher import Searcher
@@ -185,25 +183,6 @@ def test_options_that_a_model_cannot_have_are_refused(changes, problem):
     arguments = make_model("memory", {}).get_config()
     with pytest.raises(OptionError, match=f"^{problem}"):
         Seq2Seq.from_config({**arguments, **changes})
-
-
-def test_a_model_is_built_without_a_call(monkeypatch):
-    """Keras would trace a call to create weights if a layer did not build itself, which takes most of the time."""
-
-    def called(*arguments, **named):
-        raise AssertionError
-
-    for layer in (Seq2Seq, Encoder, Decoder):
-        monkeypatch.setattr(layer, "call", called)
-    assert make_model("memory", {}).count_params() > 0
-
-
-def test_a_decoder_works_outside_a_seq2seq_model():
-    decoder = Decoder.from_config(make_model("memory", {"num_slots": 2}).decoder.get_config())
-    memory = decoder.attention.memorize(tf.random.normal([2, 5, 8]), tf.ones([2, 5], tf.bool))
-    features, scores = decoder(tf.random.normal([2, 3, 8]), [(tf.zeros([2, 8]), tf.zeros([2, 8]))], memory)
-    assert features.shape == (2, 3, 8)
-    assert scores.shape == (2, 3, 2)
 
 
 def test_layers_are_made_in_the_order_that_seeds_and_stored_optimizers_rely_on():

@@ -10,9 +10,9 @@ from helpers.runs import NO_STRATEGY
 from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.vocabulary import EOS, PAD
 from memattn.models.embeddings import FeatureReader
-from memattn.models.encoder import Encoder, num_states
-from memattn.search.scorer import Scorer
+from memattn.models.encoder import Encoder
 from memattn.search.searcher import Searcher
+from memattn.serving.scorer import Scorer
 from memattn.training.step import TrainingStep
 
 F = 3
@@ -49,8 +49,7 @@ def test_an_encoder_joins_the_same_neighbours_in_both_directions(length):
     padded = np.pad(inputs[None], [(0, 0), (0, 4), (0, 0)], constant_values=5.0)
     mask = np.arange(length + 4)[None] < length
     states, _ = encoder(tf.constant(padded), tf.constant(mask))
-    count = num_states(length, encoder.reduce)
-    assert count == -(-length // 6)
+    count = -(-length // 6)
     assert encoder.state_mask(tf.constant(mask)).numpy().sum() == count
     np.testing.assert_allclose(states[0, :count], np.concatenate(tops, -1), atol=1e-5)
 
@@ -72,7 +71,7 @@ def test_a_score_is_that_under_teacher_forcing_with_a_coverage_penalty_of_the_re
     config = DecodingConfig(beam_size=3, max_length_ratio=4.0, jit_compile=False, coverage_penalty=penalty)
     hypotheses = Searcher(model, config)(source)
     for row, length in enumerate(LENGTHS):
-        limit = 4 * num_states(length, (2, 3))  # a hypothesis of full length has no end
+        limit = 4 * -(-length // 6)  # a hypothesis of full length has no end
         target = np.array([[*hypotheses.tokens[row, 0, : hypotheses.lengths[row, 0]], EOS][:limit]], np.int32)
         alone = source[row : row + 1, :length]
         _, weights = model._teacher_forced(model.encode(tf.constant(alone)), tf.constant(target), None)

@@ -16,9 +16,8 @@ from helpers.runs import NO_STRATEGY, TINY, evaluate, free, made_up_result
 
 from memattn import config as configs
 from memattn.errors import DataError, RunError
-from memattn.reports import charts, examples, page, runs
-from memattn.reports.examples import Attention, Example, Translated
-from memattn.reports.runs import ReportedRun
+from memattn.reports import content, page
+from memattn.reports.content import Attention, Example, ReportedRun, Translated
 from memattn.runs.trained import load
 from memattn.training.trainer import train
 
@@ -147,7 +146,7 @@ def test_buckets_of_lengths_have_the_bleu_of_sacrebleu(tiny_config):
     references = [" ".join(draw.choice(list("abcd"), 8)) for _ in sources]
     hypotheses = [" ".join(draw.choice(list("abcd"), 2)) + reference[3:] for reference in references]
     run = made_up_run(tiny_config(), sources=sources, evaluated=(hypotheses, references))
-    buckets = charts.buckets([run, made_up_run(tiny_config(), sources=sources)])
+    buckets = page.length_buckets([run, made_up_run(tiny_config(), sources=sources)])
     counted = 0
     for bucket in buckets:
         start, end = map(int, bucket.lengths.split("–"))
@@ -172,13 +171,13 @@ def test_buckets_of_lengths_have_the_bleu_of_sacrebleu(tiny_config):
     ],
 )
 def test_examples_are_spread_over_the_lengths(lengths, number, expected):
-    assert examples.spread(lengths, number) == expected
+    assert content.spread(lengths, number) == expected
 
 
 def test_runs_with_other_test_sets_are_said_to_be_incomparable(tiny_config):
     same = [made_up_run(tiny_config(), name) for name in ("runs/a", "runs/b")]
     different = made_up_run(tiny_config(), "runs/c", sources=("a b", "d"))
-    groups = examples.by_test_set([*same, different])
+    groups = content.by_test_set([*same, different])
     assert [[run.folder for run in group] for group in groups] == [["runs/a", "runs/b"], ["runs/c"]]
     sentences = [[made_up_example(same[0], source="first")], [made_up_example(different, source="second")]]
     document = page.page([*same, different], sentences, "valid")
@@ -229,8 +228,8 @@ def test_a_report_shows_scores_and_translations_of_all_runs(command, folder):
 @pytest.mark.slow
 def test_weights_of_slots_add_up_to_those_of_the_model(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    run = runs.read("memory", "valid", [])
-    ((*_, longest),) = examples.examples([run], "valid", 5, [])
+    run = content.read("memory", "valid", [])
+    ((*_, longest),) = content.examples([run], "valid", 5, [])
     attention = longest.translations[0].attention
     assert len(attention.source) == 5  # with the end of sentence
     trained = load(["memory"], [], None)
@@ -275,16 +274,26 @@ def test_wrong_arguments_are_refused_in_one_line(command, folder, arguments, pro
 
 
 @pytest.mark.slow
+def test_scores_that_a_table_of_validations_lacks_are_left_out(folder, tmp_path, monkeypatch):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    before = content.read("memory", "valid", []).curves["exact_match"]
+    path = tmp_path / "memory/validation.csv"
+    path.write_text(path.read_text().rsplit(",", 2)[0])  # cut off in the last row
+    assert list(content.read("memory", "valid", []).curves["exact_match"]) == list(before)[:-1]
+
+
+@pytest.mark.slow
 def test_runs_that_cannot_be_reported_are_refused(folder, tmp_path, monkeypatch):
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     for name in ("hypotheses.txt", "references.txt"):
         (tmp_path / "memory/eval/valid" / name).write_text("a\n")
     with pytest.raises(DataError, match="valid has 12 lines and memory: hypotheses has 1 lines"):
-        runs.read("memory", "valid", [])
+        content.read("memory", "valid", [])
     (tmp_path / "memory/validation.csv").unlink()
     with pytest.raises(RunError, match="no validation yet"):
-        runs.read("memory", "valid", [])
+        content.read("memory", "valid", [])
 
 
 ACTIONS = """

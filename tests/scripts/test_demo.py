@@ -1,10 +1,11 @@
 """The demo's tables and pictures, from tiny runs that are trained here and times that are made up."""
 
-import csv
 import shutil
 
 import pytest
 from studies import demo
+
+from memattn import files
 
 pytestmark = pytest.mark.slow
 
@@ -36,8 +37,7 @@ def test_the_demo_sums_up_training_and_times_in_two_tables_and_two_pictures(
     (pictures / "0.png").write_bytes(b"a picture")
     assert demo._copy_slots(runs, str(folder))
     assert (folder / "slots.png").read_bytes() == b"a picture"
-    with open(folder / "table.csv", encoding="utf-8") as file:
-        assert len(list(csv.DictReader(file))) == 2
+    assert len(files.read_csv(str(folder / "table.csv"))) == 2
     assert "written to" in capsys.readouterr().out
 
 

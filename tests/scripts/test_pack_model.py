@@ -1,13 +1,11 @@
 """The script that packs a trained run as a small archive."""
 
 import math
-import subprocess
-import sys
 import tarfile
 
 import numpy as np
 import pytest
-from helpers.repository import ROOT
+from helpers.repository import ROOT, run_python
 from helpers.runs import NO_STRATEGY, evaluate
 
 from memattn.runs.trained import load
@@ -15,8 +13,7 @@ from memattn.training.trainer import train
 
 
 def pack(folder, *arguments):
-    command = [sys.executable, ROOT / "scripts/pack_model.py", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    return run_python(ROOT / "scripts/pack_model.py", *arguments, folder=folder)
 
 
 @pytest.mark.long

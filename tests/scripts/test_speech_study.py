@@ -1,6 +1,5 @@
 """The tables and pictures of the study on speech recognition."""
 
-import csv
 import json
 import os
 
@@ -11,7 +10,7 @@ from helpers.studies import rows_of, run_in_forks, write_study
 from studies import estimates, runner, speech
 from studies.output import Output
 
-from memattn.files import write_csv
+from memattn.files import read_csv, write_csv
 
 
 def test_the_time_of_a_character_is_given_by_frames(monkeypatch, tmp_path):
@@ -94,8 +93,7 @@ def test_the_study_is_made_from_recordings(command, tmp_path, monkeypatch):
     assert [row["model"] for row in rows] == ["Bahdanau", "memory, K = 32"]
     assert all(float(row["CER %, new voices"]) == float(row["CER %"]) > 0 for row in rows)  # equal recordings
     assert [(row["seeds"], row["min-max"]) for row in rows] == [("1", f"{row['CER %']}-{row['CER %']}") for row in rows]
-    with open("results/speech/small/learning_curves.csv", encoding="utf-8") as file:
-        curves = [(row["model"], row["step"]) for row in csv.DictReader(file)]
+    curves = [(row["model"], row["step"]) for row in read_csv("results/speech/small/learning_curves.csv")]
     assert curves == [("Bahdanau", "2"), ("Bahdanau", "4"), ("memory, K = 32", "2"), ("memory, K = 32", "4")]
     for name in ("learning_curves.png", "attention.png", "memory.png", "memory.svg"):
         assert os.path.getsize(f"results/speech/small/{name}") > 10_000

@@ -4,9 +4,9 @@ import itertools
 import json
 import types
 
-import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
 from studies import transformer
 from studies.transformer import MODELS, Transformer, search
@@ -43,7 +43,7 @@ def test_steps_have_the_logits_of_teacher_forcing_which_padding_does_not_change(
 def test_a_compiled_greedy_search_takes_the_most_probable_token():
     model = made("windowed slots")
     model.classify.kernel.assign(ops.transpose(ops.roll(model.embedding.embeddings, 1, 0)))  # each calls for the next
-    find = transformer.compiled(model, lambda source: search(model, model.memorize(source), 1, 8, end=-1))
+    find = tf.function(lambda source: search(model, model.memorize(source), 1, 8, end=-1), jit_compile=True)
     found = ops.convert_to_numpy(find(SOURCES))
     before = transformer.before(found)
     best = ops.convert_to_numpy(model((SOURCES, before))).argmax(-1)
@@ -117,6 +117,6 @@ def test_the_script_writes_decode_times(tmp_path, command):
     sizes = {(row["S"], row["decoder reads"]): float(row["cache KiB"]) for row in rows}
     assert sizes[40, "all states"] == 10 * sizes[4, "all states"]
     assert sizes[40, "stretch means"] == sizes[4, "stretch means"]
-    assert rows[0]["conditions"]["backend"] == keras.backend.backend()
+    assert "tensorflow" in rows[0]["conditions"]
     assert (tmp_path / "out" / "times.csv").exists()
     assert "stretch means" in (tmp_path / "out" / "times.svg").read_text(encoding="utf-8")

@@ -156,21 +156,6 @@ def probability_table(*probabilities):
 
 
 FIRST = next_code(50, START)  # the first state of source 50
-SECOND = next_code(FIRST, 0)  # its state after token 0
-
-
-@pytest.mark.parametrize(
-    ("penalty", "expected"),
-    [
-        (0.0, [((), math.log(0.5)), ((0,), math.log(0.495))]),
-        (1.0, [((0,), math.log(0.495)), ((), math.log(0.5) * 6 / 5)]),
-    ],
-)
-def test_a_finished_hypothesis_stays_in_the_beam_until_better_ones_come(penalty, expected):
-    table = probability_table((FIRST, [0.5, 0, 0.5]), (SECOND, [0.01, 0, 0.99]))
-    for max_steps in (2, 6):
-        results = search([50], [max_steps], beam_size=2, penalty=penalty, table=table)
-        assert_same(hypotheses_of(results, 0), expected)
 
 
 def test_a_token_of_probability_0_is_never_taken():
@@ -348,29 +333,3 @@ def test_no_ngram_is_repeated(ngram, jit_compile):
     for row, (source, length) in enumerate(zip(sources, lengths, strict=True)):
         assert_same(hypotheses_of(results, row), plain_beam_search(source, length, 3, 0.6, ngram=ngram))
     assert any(repeats(tokens, ngram) for row in range(8) for tokens, _ in hypotheses_of(free, row))
-
-
-def test_a_loop_of_one_token_is_left_where_ngrams_are_not_repeated():
-    """The usual degenerate hypothesis repeats a token up to the maximum length."""
-    table = chain(8, (START, 3, 0.0), (3, 3, 2.0), (3, 4, 0.0), (4, END, 0.0))
-    assert search_table(table, "graph", beam_size=1).tokens.tolist() == [[[3] * 5]]
-    for ngram, expected in ((1, [3, 4]), (2, [3, 3, 4]), (3, [3, 3, 3, 4]), (9, [3] * 5)):
-        results = search_table(table, "graph", beam_size=1, ngram=ngram)
-        assert results.tokens[0, 0, : results.lengths[0, 0]].tolist() == expected
-    results = search_table(table, "graph", beam_size=1, ngram=1)
-    assert results.scores[0, 0] == pytest.approx(-math.log1p(math.exp(2)))  # repeated tokens still count in the softmax
-
-
-def test_two_decoder_steps_equal_a_computation_by_hand():
-    """The second decoder step has three hypotheses, of which the second is finished."""
-    first = np.log([1e-9, 1e-9, 0.3, 0.5, 0.2])  # of tokens 0, START, END, 3, 4
-    after_3, after_4 = np.log([0.05, 0.05, 0.4, 0.25, 0.25]), np.log([0.1, 0.1, 0.1, 0.6, 0.1])
-    table = np.zeros([5, 5], np.float32)
-    table[START], table[3], table[4] = first, after_3, after_4
-    results = search_table(table, "graph", max_lengths=[2])
-    # First step: 3 (0.5), END (0.3), 4 (0.2). Second step: 3 END (0.2), 3 3 and 3 4 (0.125), 4 3 (0.12).
-    assert_same(hypotheses_of(results, 0), [((), math.log(0.3)), ((3,), math.log(0.2)), ((3, 3), math.log(0.125))])
-    # A penalty favours longer hypotheses: log 0.3 / (5/6), log 0.2, log 0.125 / (7/6).
-    results = search_table(table, "graph", max_lengths=[2], penalty=1.0)
-    expected = [((), 6 / 5 * math.log(0.3)), ((3,), math.log(0.2)), ((3, 3), 6 / 7 * math.log(0.125))]
-    assert_same(hypotheses_of(results, 0), sorted(expected, key=lambda pair: -pair[1]))

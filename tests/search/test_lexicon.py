@@ -17,7 +17,7 @@ from memattn.data.sentences import Corpus, Sentences
 from memattn.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation.evaluate import read_split
-from memattn.models.ensemble import Ensemble
+from memattn.models.interface import Ensemble
 from memattn.runs.trained import build_model, load
 from memattn.search.searcher import Searcher, decode, warm_up
 from memattn.search.translation import Hypotheses
@@ -163,7 +163,7 @@ def test_a_run_decodes_with_a_lexicon(tiny_config, tmp_path):
     path.write_text("</s>\t3\t0.9\n</s>\t2\t0.1\n", encoding="utf-8")
     trained = load([str(tmp_path / "run")], [f"decoding.lexicon={path}", "decoding.lexicon_size=1"], None)
     trained.model.output_layer.bias.assign(tf.one_hot(EOS, 8) * -1e9)  # no hypothesis ends early
-    hypotheses = evaluation.evaluate(trained, read_split(trained, "valid"), repeats=1).hypotheses
+    hypotheses = evaluation.evaluate(trained, read_split(trained, "valid"), repeats=1).comparison.hypotheses
     sources = (tmp_path / "data" / "valid.source").read_text(encoding="utf-8").splitlines()
     for source, hypothesis in zip(sources, hypotheses, strict=True):
         assert {*hypothesis.split()} & {*source.split(), "3"}

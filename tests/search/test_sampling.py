@@ -9,8 +9,8 @@ from helpers.models import make_model, padded
 from memattn.config import DecodingConfig, SampleConfig
 from memattn.data.vocabulary import EOS
 from memattn.search.sampling import draw, sample
-from memattn.search.scorer import Scorer
 from memattn.search.searcher import Searcher
+from memattn.serving.scorer import Scorer
 
 LOGITS = np.log([0.05, 0.4, 0.1, 0.25, 0.2])
 

@@ -6,13 +6,12 @@ import json
 import queue
 import re
 import subprocess
-import sys
 import threading
 
 import pytest
 from helpers.browser import browser
 from helpers.files import lines_of
-from helpers.repository import ROOT
+from helpers.repository import ROOT, run_python
 
 from memattn.runs.trained import load
 
@@ -88,10 +87,8 @@ await fetch("results", { method: "POST", body: JSON.stringify({ results, times, 
 def page(runs, tmp_path_factory):
     """The folder of a page with both models, in float32."""
     folder = tmp_path_factory.mktemp("browser") / "page"
-    script = [sys.executable, ROOT / "scripts/browser_page.py", "--format=onnx", f"--output={folder}"]
-    result = subprocess.run(
-        [*script, *(f"--run_dir={run}" for run in runs[0])], capture_output=True, text=True, check=False
-    )
+    flags = ["--format=onnx", f"--output={folder}", *(f"--run_dir={run}" for run in runs[0])]
+    result = run_python(ROOT / "scripts/browser_page.py", *flags)
     if "ConnectionPool(" in result.stderr:  # of requests
         pytest.skip("needs the npm package onnxruntime-web, or a connection to download it")
     assert result.returncode == 0, result.stderr
@@ -155,7 +152,7 @@ def test_text_is_split_and_joined_as_by_python(measured, runs):
     tokenizer = load([runs[0][0]], [], None).tokenizer
     result = measured[0]["results"][0]
     assert result["units"] == [tokenizer.encode(line, "source") for line in LINES]
-    assert result["words"] == [tokenizer.detokenize(line) for line in WORDS]
+    assert result["words"] == tokenizer.detokenize(WORDS)
 
 
 @pytest.mark.long

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -11,7 +10,7 @@ import pytest
 from helpers.files import lines_of
 from helpers.marks import slow
 from helpers.models import SOURCES, V, make_model, padded, search
-from helpers.repository import ROOT
+from helpers.repository import run_python
 from helpers.runs import translator
 
 from memattn.config import Config, DataConfig, DecodingConfig
@@ -120,14 +119,8 @@ def test_a_translation_does_not_import_tensorflow(tmp_path):
     )
     flags = ["--model", str(tmp_path / "onnx"), "--scores", "--nbest", "2", "--beam_size", "4"]
     lines = ["w0 w1 w2", "w3", "", "w0 w1 w2 w3 w4 w5 w6"]
-    result = subprocess.run(
-        [sys.executable, "-c", program, *flags],
-        input="\n".join(lines),
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    result = run_python("-c", program, *flags, input="\n".join(lines))
+    assert result.returncode == 0, result.stderr
     expected = list(load_onnx(str(tmp_path / "onnx"), n_best=2, scores=True)(lines[:3], 1))
     assert result.stdout.splitlines()[: len(expected)] == expected
     assert "standard input:4: 7 tokens" in result.stderr

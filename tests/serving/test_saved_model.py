@@ -4,8 +4,6 @@ import dataclasses
 import json
 import os
 import re
-import subprocess
-import sys
 import textwrap
 
 import numpy as np
@@ -14,7 +12,7 @@ import tensorflow as tf
 from helpers import cudnn
 from helpers.files import lines_of
 from helpers.models import make_model
-from helpers.repository import ROOT
+from helpers.repository import ROOT, run_python
 from helpers.runs import translator
 
 from memattn.data.vocabulary import BOS, EOS
@@ -50,7 +48,7 @@ def translations(folder, run, lines):
     for line, k in np.argwhere(np.isfinite(outputs["scores"])):
         target = [token.decode() for token in outputs["tokens"][line, k] if token]
         weights = outputs["alignments"][line, k, : len(target), : len(rows[line])]
-        text = run.tokenizer.detokenize(run.tokenizer.decode(target))
+        (text,) = run.tokenizer.detokenize(run.tokenizer.decode([target]))
         results.append({"line": line + 1, "text": text, "source": rows[line], "target": target})
         results[-1] |= {"score": outputs["scores"][line, k], "weights": weights}
     return results
@@ -111,18 +109,13 @@ def test_signatures_of_tokens_need_no_memattn(exported, tmp_path):
         tokens, weights = aligned["tokens"].numpy().astype(str), aligned["alignments"].numpy().sum(3)
         print(json.dumps({"tokens": tokens.tolist(), "weights": weights.tolist()}))
     """
-    command = [sys.executable, "-c", textwrap.dedent(program), folder, json.dumps(padded)]
-    environment = {**os.environ, "PYTHONPATH": ""}
-    result = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
+    command = ["-c", textwrap.dedent(program), folder, json.dumps(padded)]
+    result = run_python(*command, folder=tmp_path, env={**os.environ, "PYTHONPATH": ""})
     assert result.returncode == 0, result.stderr[-2000:]
     outputs = json.loads(result.stdout)
     targets = [[word for word in words if word] for line in outputs["tokens"] for words in line]
     lines = list(translator(run, n_best=3)(["Haus Hund Katze.", "Haus."], 1))
-    assert [line.split("\t")[1] for line in lines] == [
-        run.tokenizer.detokenize(run.tokenizer.decode(target)) for target in targets
-    ]
+    assert [line.split("\t")[1] for line in lines] == run.tokenizer.detokenize(run.tokenizer.decode(targets))
     np.testing.assert_allclose(outputs["weights"], np.ones_like(outputs["weights"]), rtol=1e-4)  # of Bahdanau attention
 
 

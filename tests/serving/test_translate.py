@@ -18,24 +18,22 @@ from helpers.runs import NO_STRATEGY, evaluate, translator
 from helpers.texts import SETTINGS
 
 from memattn.config import DecodingConfig
-from memattn.data.bpe import Subwords
 from memattn.data.preparation import parallel
 from memattn.data.tokenizer import SubwordTokenizer
+from memattn.data.units import Subwords
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError, DataError
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import metrics
 from memattn.evaluation.evaluate import read_files, write
 from memattn.evaluation.metrics import Comparison
-from memattn.models.ensemble import Ensemble
+from memattn.models.interface import Ensemble
 from memattn.runs.run import Run
 from memattn.runs.trained import load
-from memattn.search.scorer import Scorer
 from memattn.search.searcher import Searcher
 from memattn.search.translation import Translation
-from memattn.serving.attention_output import Part, word_alignment
-from memattn.serving.pair_scorer import PairScorer
-from memattn.serving.streaming import available_lines
+from memattn.serving.lines import Part, available_lines, word_alignment
+from memattn.serving.scorer import PairScorer
 from memattn.serving.translator import split
 from memattn.training.trainer import train
 
@@ -152,21 +150,6 @@ def test_scores_of_translations_equal_scores_of_the_same_pairs(trained):
     pairs = [f"{line}\t{text}" for line, (_, text) in zip(source, best, strict=True)]
     scores = list(PairScorer(trained)(pairs, 1))
     np.testing.assert_allclose([float(score) for score, _ in best], [float(score) for score in scores], atol=2e-3)
-
-
-def test_the_score_of_a_pair_is_the_sum_over_decoder_steps():
-    model = make_model("memory", {"num_slots": 2})
-    source, target = [4, 5, 6, EOS], [7, 8, EOS]
-    shared, state = model.start(model.encode(padded([source])), 1, model.token_table())
-    total, token = 0.0, BOS
-    for next_token in target:
-        logits, _, state = model.step(tf.constant([[token]]), state, shared)
-        total += float(tf.nn.log_softmax(logits[0, 0])[next_token])
-        token = next_token
-    scorer = Scorer(model)
-    np.testing.assert_allclose(scorer(padded([source]).numpy(), padded([target]).numpy()), [total], rtol=1e-5)
-    wide = scorer(padded([source, [EOS]], 9).numpy(), padded([target, [EOS]], 12).numpy())
-    np.testing.assert_allclose(wide[0], total, rtol=1e-5)
 
 
 @pytest.mark.parametrize("line", ["two\ttabs\there", ""])
@@ -412,7 +395,7 @@ def test_a_line_that_is_split_has_the_translations_of_its_pieces(trained):
         score_of_pieces = sum(float(piece[k][0]) for piece in alone)
         assert float(rows[2 + k][1]) == pytest.approx(score_of_pieces, abs=1e-4)
     tokens = [trained.tokenizer.encode(piece[0][1], "target") for piece in alone]
-    assert rows[2][2] == trained.tokenizer.detokenize(trained.tokenizer.decode(sum(tokens, [])))
+    assert [rows[2][2]] == trained.tokenizer.detokenize(trained.tokenizer.decode([sum(tokens, [])]))
 
 
 def test_a_line_that_is_cut_has_the_translation_of_its_first_tokens(trained):
@@ -442,7 +425,7 @@ def test_a_line_that_is_split_has_alignments_of_all_its_words(trained):
     (soft,) = long_line_translator(trained, alignment="soft")([line], 1)
     text, pairs = hard.split("\t")
     pairs = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
-    words = trained.tokenizer.decode(trained.tokenizer.encode(text, "target")).split()
+    words = trained.tokenizer.decode([trained.tokenizer.encode(text, "target")])[0].split()
     assert [word for _, word in pairs] == list(range(len(words)))
     soft = json.loads(soft)
     assert soft["text"] == text

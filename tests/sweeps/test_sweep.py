@@ -1,6 +1,5 @@
 """Sweeps train and evaluate every run once, continue after failures, and write a table."""
 
-import csv
 import itertools
 import json
 import os
@@ -51,8 +50,7 @@ def load(write_config, monkeypatch):
 
 
 def table(folder):
-    with open(folder / "table.csv", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+    return files.read_csv(str(folder / "table.csv"))
 
 
 def test_a_sweep_trains_and_evaluates_in_processes_and_repeats_only_what_is_missing(load, tmp_path, capsys):

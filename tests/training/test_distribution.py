@@ -1,7 +1,6 @@
 """Several workers train as one device does, end together, and resume from the first worker's checkpoint."""
 
 import contextlib
-import csv
 import glob
 import json
 import os
@@ -22,6 +21,7 @@ from helpers.runs import latest, replicas, weights
 from memattn import config as run_configs
 from memattn import train as command
 from memattn.errors import ConfigError, LostWorkerError
+from memattn.runs.run import Run
 from memattn.runs.trained import build_model
 from memattn.training import distribution
 from memattn.training.step import TrainingStep
@@ -108,7 +108,7 @@ def test_two_workers_train_as_two_replicas_though_they_are_killed_or_stopped(wri
     for key, expected in expected_weights.items():
         if key.startswith("model"):
             np.testing.assert_allclose(actual_weights[key], expected, rtol=1e-3, atol=1e-4, err_msg=key)
-    for row, expected in zip(validations(interrupted), validations(uninterrupted), strict=True):
+    for row, expected in zip(Run(interrupted).validations, Run(uninterrupted).validations, strict=True):
         assert (row["step"], row["examples"]) == (expected["step"], expected["examples"])
         assert float(row["bleu"]) == pytest.approx(float(expected["bleu"]), abs=3)
 
@@ -138,11 +138,11 @@ def test_the_losses_do_not_depend_on_the_numbers_of_devices_and_workers(name, wr
         outputs = [worker.communicate(timeout=600) for worker in workers]
         assert [worker.returncode for worker in workers] == [0] * number, outputs[0][1]
     expected_losses = losses(tmp_path / "devices=1")
-    expected_examples = [row["examples"] for row in validations(tmp_path / "devices=1")]
+    expected_examples = [row["examples"] for row in Run(tmp_path / "devices=1").validations]
     assert len(expected_losses) == steps
     for folder in tmp_path.glob("*=*"):
         np.testing.assert_allclose(losses(folder), expected_losses, rtol=1e-4, err_msg=folder.name)
-        assert [row["examples"] for row in validations(folder)] == expected_examples
+        assert [row["examples"] for row in Run(folder).validations] == expected_examples
 
 
 def test_a_step_sums_each_gradient_once_over_the_replicas(tiny_config):
@@ -172,14 +172,10 @@ def losses(run_dir):
     return [float(tf.make_ndarray(value.tensor)) for value in values]
 
 
-def validations(run_dir):
-    with open(os.path.join(run_dir, "validation.csv"), encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 @pytest.mark.parametrize(
     "tf_config",
     [
+        None,  # not set
         {},
         {"cluster": {}},
         {"cluster": {"worker": "host:1"}, "task": {"type": "worker", "index": 0}},
@@ -191,7 +187,10 @@ def validations(run_dir):
     ],
 )
 def test_a_tf_config_that_does_not_name_the_workers_is_refused(tf_config, monkeypatch, capsys):
-    monkeypatch.setenv("TF_CONFIG", json.dumps(tf_config))
+    for key in [key for key in os.environ if key == "TF_CONFIG" or key.startswith("SLURM")]:
+        monkeypatch.delenv(key)
+    if tf_config is not None:
+        monkeypatch.setenv("TF_CONFIG", json.dumps(tf_config))
     with pytest.raises(ConfigError, match=r"--strategy multi_worker: .*TF_CONFIG or Slurm: .*\w \w"):
         distribution.several_machines()
     assert "waiting" not in capsys.readouterr().out
@@ -199,13 +198,6 @@ def test_a_tf_config_that_does_not_name_the_workers_is_refused(tf_config, monkey
 
 def test_the_command_offers_all_strategies():
     assert list(distribution.STRATEGIES) == command.STRATEGIES
-
-
-def test_missing_workers_are_reported(monkeypatch):
-    for key in [key for key in os.environ if key == "TF_CONFIG" or key.startswith("SLURM")]:
-        monkeypatch.delenv(key)
-    with pytest.raises(ConfigError, match="--strategy multi_worker: .*TF_CONFIG"):
-        distribution.several_machines()
 
 
 @pytest.mark.parametrize(

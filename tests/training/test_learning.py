@@ -14,7 +14,7 @@ from memattn.config import TrainingConfig
 from memattn.errors import ConfigError
 from memattn.runs.checkpoints import Checkpoint
 from memattn.training import config as training_config
-from memattn.training.config import OPTIMIZERS, depends_on_max_steps
+from memattn.training.config import OPTIMIZERS
 from memattn.training.config import optimizer as make_optimizer
 from memattn.training.step import TrainingStep, UpdateResult, context_distance
 
@@ -77,13 +77,6 @@ def test_weights_that_the_loss_does_not_depend_on_stay_and_are_named(num_replica
     assert result.gradient_norm > 0.01
     same = [np.array_equal(old, new) for old, new in zip(before, arrays(model), strict=True)]
     assert same == [weight is unused for weight in model.trainable_variables]
-
-
-@pytest.mark.parametrize(
-    ("schedule", "by_max_steps"), [("constant", False), ("inverse_sqrt", False), ("linear", True), ("plateau", False)]
-)
-def test_schedules_declare_whether_max_steps_matters(schedule, by_max_steps):
-    assert depends_on_max_steps(TrainingConfig(schedule=schedule)) is by_max_steps
 
 
 def two_layer_model(names):

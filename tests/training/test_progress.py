@@ -99,11 +99,3 @@ def test_every_schedule_keeps_a_positive_learning_rate(schedule):
     training = TrainingConfig(schedule=schedule)
     progress, _ = after(training, *[{}] * 400)
     assert training_config.learning_rate(training, training.max_steps - 1, progress.decays) > 1e-10
-
-
-def test_a_finished_run_continues_if_max_steps_was_raised():
-    progress, _ = after(TrainingConfig(max_steps=2), {}, {})
-    progress.resume(TrainingConfig(max_steps=2))
-    assert progress.finished == "2 steps"
-    progress.resume(TrainingConfig(max_steps=3))
-    assert (progress.finished, progress.is_out_of_steps) == ("", False)

@@ -1,7 +1,6 @@
 """Training: updates equal NumPy, runs resume bit for bit and end in time, and a model learns to copy."""
 
 import concurrent.futures
-import csv
 import dataclasses
 import os
 import signal
@@ -13,13 +12,14 @@ import tensorflow as tf
 from helpers.files import contents, cut
 from helpers.marks import slow
 from helpers.mechanisms import KERAS_3
-from helpers.models import BATCH, arrays, make_model, three_steps
+from helpers.models import BATCH, arrays, make_model
 from helpers.runs import NO_STRATEGY, evaluate, latest, stopping_after
 
 from memattn import xla
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS, PAD
 from memattn.errors import ConfigError, RunError
+from memattn.files import read_csv
 from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.run import BEST, HYPOTHESES, METADATA, VALIDATIONS, Run
 from memattn.runs.trained import build_model
@@ -109,12 +109,6 @@ def test_updates_and_reports_have_the_rates_of_the_schedule(tiny_config, tmp_pat
     assert reported == [(pytest.approx(expected[number - 1]), number) for number in (2, 4, 6)]
 
 
-def test_rows_of_padding_do_not_change_updates():
-    padded = np.concatenate([BATCH, np.zeros((2, 4), np.int32)])
-    (_, expected), (_, results) = three_steps(NO_STRATEGY, BATCH), three_steps(NO_STRATEGY, padded)
-    np.testing.assert_allclose(results, expected, rtol=1e-5)
-
-
 def test_training_runs_in_any_thread(tiny_config, tmp_path):
     config = tiny_config({"training.max_steps": 1})
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -136,8 +130,7 @@ def test_a_resumed_run_adds_its_time_to_the_time_before(tiny_config, tmp_path, m
     now[0] += 10_000  # while the run is stopped
     monkeypatch.setattr(Trainer, "save", save)
     assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 0
-    with open(tmp_path / "run" / VALIDATIONS, encoding="utf-8") as file:
-        seconds = {row["step"]: float(row["seconds"]) for row in csv.DictReader(file)}
+    seconds = {row["step"]: float(row["seconds"]) for row in read_csv(str(tmp_path / "run" / VALIDATIONS))}
     assert seconds == {"3": 100, "6": spent}
 
 

@@ -11,10 +11,9 @@ import yaml
 from absl import flags
 
 from memattn import files, processes, shipped
-from memattn.data.languages import known_code
 from memattn.data.preparation import parallel, parsing
 from memattn.data.preparation.chunks import count_lines
-from memattn.data.tokenizer import TextSettings, Units
+from memattn.data.tokenizer import TextSettings, Units, known_code
 from memattn.errors import ConfigError
 from memattn.plain_values import as_yaml
 
@@ -105,11 +104,10 @@ def prepare_text(
     Returns the number of training pairs read. Raises ConfigError, DataError, OSError.
     """
     folder = options.folder.replace("{pair}", f"{text.source_language}-{text.target_language}")
-    learning = {name: options[name].value for name in _LEARNING_FLAGS}
+    learning = {name: None if options.vocabulary_of else options[name].value for name in _LEARNING_FLAGS}
     if options.vocabulary_of:
         check_unused(options, _LEARNING_FLAGS, "the BPE")
-        learning = dict.fromkeys(learning)
-    if not options.vocabulary_of and learning["bpe_units"] is None:
+    elif learning["bpe_units"] is None:
         learning["bpe_units"] = parallel.default_units(count_lines(splits["train"][0]))
     settings = parallel.Settings(text=text, max_length=options.max_length, **learning)
     workers = options.workers or processes.cores()

@@ -17,7 +17,7 @@ from memattn.plain_values import differences
 Counts = dict[str, dict[str, int]]  # numbers of the manifest, by split and name
 
 
-def make(
+def make_corpus(
     folder: str,
     settings: dict,
     sources: Mapping[str, Iterable[str]],

@@ -13,13 +13,13 @@ import numpy as np
 from tqdm import tqdm
 
 from memattn import files
-from memattn.data import bpe
 from memattn.data import tokenizer as tokenizers
 from memattn.data.corpus import SIDES, VOCABULARY, SentencesWriter, check_parallel, read_references, read_vocabulary
 from memattn.data.preparation.chunks import CHUNK, Chunk, Map, count_lines, ordered_map, read_chunks
-from memattn.data.preparation.folder import Counts, make, write_lines
+from memattn.data.preparation.folder import Counts, make_corpus, write_lines
 from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
+from memattn.data.units import escaped_words
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError
 
@@ -31,7 +31,7 @@ Splits = dict[str, Paths]  # by the name of the split
 # results with 4,000 to 16,000 for 0.5 million pairs, and with 8,000 for one million.
 _DEFAULT_UNITS = {0: 4_000, 100_000: 8_000, 1_000_000: 16_000}
 
-# Made once per process.
+# A worker process makes each once, of what comes with every chunk.
 _tokenizer = functools.lru_cache(1)(SubwordTokenizer)
 _vocabulary = functools.lru_cache(1)(Vocabulary.parse)
 
@@ -82,15 +82,15 @@ def prepare(
       shared: a prepared corpus or a run folder, whose BPE and vocabulary are used; None learns them.
       release: what the manifest says about the release that the splits are from; None for text of the user's.
 
-    Raises ConfigError if `shared` does not fit, DataError if the text cannot be used, and what `folder.make` raises.
+    Raises ConfigError if `shared` does not fit, DataError if the text cannot be used, and what `make_corpus` raises.
     """
 
     def write(unfinished: str) -> Counts:
-        with ordered_map(workers) as mapped:
-            return _write_files(mapped, splits, settings, unfinished)
+        with ordered_map(workers) as parallel_map:
+            return _write_files(parallel_map, splits, settings, unfinished)
 
     shared_files = _shared_files(shared, settings.text) if shared else []
-    return make(folder, dataclasses.asdict(settings), splits, write, release, shared_files)
+    return make_corpus(folder, dataclasses.asdict(settings), splits, write, release, shared_files)
 
 
 def _shared_files(shared: str, text: TextSettings) -> list[str]:
@@ -102,23 +102,23 @@ def _shared_files(shared: str, text: TextSettings) -> list[str]:
     return [os.path.join(shared, name) for name in (tokenizers.UNITS[text.units].file, VOCABULARY)]
 
 
-def _write_files(mapped: Map, splits: Splits, settings: Settings, folder: str) -> Counts:
+def _write_files(parallel_map: Map, splits: Splits, settings: Settings, folder: str) -> Counts:
     """Writes all files but the manifest; returns its counts by split."""
-    counts: Counts = {split: {"pairs": number} for split, number in _count_pairs(mapped, splits).items()}
+    counts: Counts = {split: {"pairs": number} for split, number in _count_pairs(parallel_map, splits).items()}
     pairs = counts["train"]["pairs"]
     if settings.bpe_units is None:  # the folder has the files of another corpus
         tokenizer = tokenizers.read_units(folder, settings.text)
     else:
-        words = _count_words(mapped, splits["train"], pairs, settings)
+        words = _count_words(parallel_map, splits["train"], pairs, settings)
         tokenizer, units = tokenizers.learn(words, settings.text, settings.bpe_units)
         files.write(os.path.join(folder, VOCABULARY), str(Vocabulary(units)))
     for name, content in tokenizer.files().items():
         files.write(os.path.join(folder, name), content)
-    counts["train"] = _write_train(mapped, splits["train"], pairs, tokenizer, settings.max_length, folder)
+    counts["train"] = _write_train(parallel_map, splits["train"], pairs, tokenizer, settings.max_length, folder)
     for split, paths in splits.items():
         if split != "train":
             work = functools.partial(segment, tokenizer.settings, tokenizer.codes)
-            lines = [line for chunk in mapped(work, read_chunks(*paths)) for line in chunk]
+            lines = [line for chunk in parallel_map(work, read_chunks(*paths)) for line in chunk]
             for name, column in zip((*SIDES, "reference"), zip(*lines, strict=True), strict=True):
                 write_lines(os.path.join(folder, f"{split}.{name}"), column)
     if "valid" in splits:
@@ -126,23 +126,23 @@ def _write_files(mapped: Map, splits: Splits, settings: Settings, folder: str) -
     return counts
 
 
-def _count_pairs(mapped: Map, splits: Splits) -> dict[str, int]:
+def _count_pairs(parallel_map: Map, splits: Splits) -> dict[str, int]:
     """Returns the number of pairs of each split. Raises DataError if its files differ in this or are empty, OSError."""
     paths = [path for pair in splits.values() for path in pair]
-    numbers = tqdm(mapped(count_lines, paths), "checking lines", len(paths), unit=" files", disable=None)
+    numbers = tqdm(parallel_map(count_lines, paths), "checking lines", len(paths), unit=" files", disable=None)
     lines = dict(zip(paths, numbers, strict=True))
     for pair in splits.values():
         check_parallel({path: lines[path] for path in pair})
     return {split: lines[source] for split, (source, _) in splits.items()}
 
 
-def _count_words(mapped: Map, paths: Paths, pairs: int, settings: Settings) -> Counter[str]:
+def _count_words(parallel_map: Map, paths: Paths, pairs: int, settings: Settings) -> Counter[str]:
     """Counts the words, escaped for byte-pair encoding, of about `settings.bpe_sample` pairs."""
     fraction = min(1.0, cast(int, settings.bpe_sample) / pairs)
     work = functools.partial(count_words, settings.text, fraction, cast(int, settings.seed))
     words: Counter[str] = Counter()
     with tqdm(total=pairs, desc="counting words", unit=" pairs", unit_scale=True, disable=None) as progress:
-        for counts in mapped(work, read_chunks(*paths)):
+        for counts in parallel_map(work, read_chunks(*paths)):
             words.update(counts)
             progress.update(CHUNK)
     return words
@@ -156,12 +156,12 @@ def count_words(text: TextSettings, fraction: float, seed: int, chunk: Chunk) ->
     for pair in zip(chunk.source, chunk.target, strict=True):
         if fraction == 1 or random.random_sample() < fraction:
             for split, line in zip(splitters, pair, strict=True):
-                words.update(word for word in bpe.escape(split(line)).split(" ") if word)
+                words.update(escaped_words(split(line)))
     return words
 
 
 def _write_train(
-    mapped: Map, paths: Paths, pairs: int, tokenizer: SubwordTokenizer, max_length: int, folder: str
+    parallel_map: Map, paths: Paths, pairs: int, tokenizer: SubwordTokenizer, max_length: int, folder: str
 ) -> dict[str, int]:
     """Writes the arrays of the training split, and returns the counts of the manifest.
 
@@ -175,7 +175,7 @@ def _write_train(
         tqdm(total=pairs, desc="encoding", unit=" pairs", unit_scale=True, disable=None) as progress,
     ):
         writers = [stack.enter_context(SentencesWriter(folder, "train", side, len(vocabulary))) for side in SIDES]
-        for chunk_counts, *sides in mapped(work, read_chunks(*paths)):
+        for chunk_counts, *sides in parallel_map(work, read_chunks(*paths)):
             for writer, sentences in zip(writers, sides, strict=True):
                 writer.append(sentences)
             counts.update(chunk_counts)
@@ -227,10 +227,9 @@ def segment(text: TextSettings, codes: str, chunk: Chunk) -> list[tuple[str, str
 def _warn_of_problems(path: str, tokenizer: SubwordTokenizer, folder: str) -> None:
     """Warns if tokenization changes blanks in the validation targets (`path`), or if BLEU says nothing about them."""
     tokens, references = read_references(folder, "valid")
-    words = list(map(tokenizer.decode, tokens))
     for problem in (
         tokenizers.blank_problem(tokenizer.settings, references),
-        tokenizers.bleu_problem(tokenizer, words),
+        tokenizers.bleu_problem(tokenizer, tokenizer.decode(tokens)),
     ):
         if problem:
             warnings.warn(f"{path}: {problem}", stacklevel=2)

@@ -7,7 +7,7 @@ from collections import Counter
 from memattn import files
 from memattn.data import trees
 from memattn.data.corpus import SIDES, VOCABULARY
-from memattn.data.preparation.folder import Counts, make, write_lines
+from memattn.data.preparation.folder import Counts, make_corpus, write_lines
 from memattn.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from memattn.errors import ConfigError
 
@@ -22,7 +22,7 @@ def prepare(splits: dict[str, list[str]], min_count: int, folder: str) -> dict:
       min_count: least number of occurrences in the training split of a word of the vocabulary.
       folder: where the corpus goes; a complete one is not touched.
 
-    Raises ConfigError if there is no such file, DataError if one holds anything but trees, and what `folder.make`
+    Raises ConfigError if there is no such file, DataError if one holds anything but trees, and what `make_corpus`
     raises.
     """
     paths = {split: [path for name in names for path in _matching(name)] for split, names in splits.items()}
@@ -38,7 +38,7 @@ def prepare(splits: dict[str, list[str]], min_count: int, folder: str) -> dict:
                 counts[split][f"{side}_tokens"] = sum(map(len, sentences))
         return counts
 
-    return make(folder, {"min_count": min_count}, paths, write)
+    return make_corpus(folder, {"min_count": min_count}, paths, write)
 
 
 def _matching(name: str) -> list[str]:

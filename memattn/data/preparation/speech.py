@@ -13,12 +13,13 @@ import numpy as np
 from tqdm import tqdm
 
 from memattn import files
-from memattn.data import bpe, corpus, features
+from memattn.data import corpus, features
 from memattn.data import tokenizer as tokenizers
 from memattn.data.preparation import audio
 from memattn.data.preparation.chunks import map_in_order
-from memattn.data.preparation.folder import Counts, make, write_lines
+from memattn.data.preparation.folder import Counts, make_corpus, write_lines
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
+from memattn.data.units import escaped_words
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError, abbreviated, printable
 from memattn.files import read_lines
@@ -114,13 +115,13 @@ def prepare(
         return _write_files(manifests, settings, unfinished, workers, is_shared=bool(shared))
 
     sources = {split: [path] for split, path in manifests.items()}
-    return make(folder, dataclasses.asdict(settings), sources, write, release, shared_files)
+    return make_corpus(folder, dataclasses.asdict(settings), sources, write, release, shared_files)
 
 
 def read_manifest(path: str) -> list[Utterance]:
     """Reads a manifest: lines of audio file, tab and text or, in .jsonl or .jsonl.gz, mappings with `audio` and `text`.
 
-    Paths of audio files are relative to the manifest. Raises DataError.
+    Paths of audio files are relative to the manifest. Raises DataError, also for an empty manifest.
     """
     parse = _parse_json if path.endswith((".jsonl", ".jsonl.gz")) else _parse_tsv
     utterances, folder = [], os.path.dirname(path)
@@ -130,6 +131,7 @@ def read_manifest(path: str) -> list[Utterance]:
         except ValueError as error:
             raise DataError(f"{path}:{number}: {error}") from error
         utterances.append(Utterance(f"{path}:{number}", os.path.join(folder, recording), " ".join(text.split())))
+    corpus.check_parallel({path: len(utterances)})
     return utterances
 
 
@@ -192,7 +194,7 @@ def _write_statistics(train: _Recordings, folder: str) -> None:
 
 def _learn_units(texts: list[str], settings: Settings, folder: str) -> None:
     """Writes text settings, units and vocabulary, learned from the training text."""
-    words = Counter(word for text in texts for word in bpe.escape(text).split(" ") if word)
+    words = Counter(word for text in texts for word in escaped_words(text))
     characters = {character for word in words for character in word}
     size = settings.bpe_units or len(characters) + 1  # and one unit for spaces
     tokenizer, units = tokenizers.learn(words, settings.text, size)

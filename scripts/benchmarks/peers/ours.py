@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
-import parts
 import tensorflow as tf
 import worker
 
@@ -101,5 +100,4 @@ else:
     def update():
         return float(step([(source, target)], 0, 1e-3)[0])
 
-    run = update if work.timed == "update" else parts.functions(model, step, source, target)[work.timed]
-    worker.serve_training(work, versions, notes, run)
+    worker.serve_training(work, versions, notes, update)

@@ -11,7 +11,7 @@ from memattn.evaluation import styles
 from memattn.models.interface import AligningModel
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
-from memattn.search.translation import translation
+from memattn.search.translation import translations
 from memattn.sweeps.runs import SweepRun
 from studies import names, plots
 from studies.output import Output, at_least_one
@@ -20,6 +20,7 @@ from studies.runs import (
     has_encodings,
     is_memory,
     model_name,
+    model_words,
     num_slots,
     scorings_name,
     task_length,
@@ -79,19 +80,20 @@ def figure_7(output: Output, runs: list[SweepRun]) -> None:
 
 
 def figure_8(output: Output, runs: list[SweepRun]) -> None:
-    """Draws alignments of translation with sigmoid scorings and K = 32."""
+    """Draws alignments of translation: sigmoid scorings and K = 32; at small scale, RNNsearch, too."""
     draw_alignments(output, runs, "Figure 8", length=20)
 
 
 def in_figure_8(config: Config) -> bool:
-    """Returns whether Figure 8 shows the run: English to German, K = 32, sigmoid scorings, the first seed."""
+    """Returns whether Figure 8 shows the run: English to German, the first seed, K = 32 and sigmoid scorings.
+
+    RNNsearch is shown for comparison.
+    """
     attention = styles.attention(config)
-    return (
-        config.data.path.endswith("en-de")
-        and config.training.seed == TrainingConfig().seed
-        and names.model(attention) == "K=32"
-        and names.scorings(attention) == "sigmoid/sigmoid"
-    )
+    is_papers = names.model(attention) == "K=32" and names.scorings(attention) == "sigmoid/sigmoid"
+    is_rnnsearch = getattr(config.model, "decoder", None) == "rnnsearch"
+    is_first = config.training.seed == TrainingConfig().seed
+    return config.data.path.endswith("en-de") and is_first and (is_papers or is_rnnsearch)
 
 
 def _translation_curves(output: Output, runs: list[SweepRun], label: Callable[[SweepRun], str], title: str) -> None:
@@ -111,8 +113,11 @@ def draw_alignments(output: Output, runs: list[SweepRun], title: str, *, length:
         wanted = lengths.max() if length is None else lengths[abs(lengths - length).argmin()]
         index = int((lengths == wanted).argmax())
         hypotheses = Searcher(trained.model, run.config.decoding, trained.lexicon)(sentences[index][None])
-        hypothesis = translation(hypotheses, 0, trained.vocabulary).best
+        hypothesis = translations(hypotheses, trained.vocabulary)[0].best
         model = cast(AligningModel, trained.model)
         aligned = evaluation_plots.align(model, trained.vocabulary, sentences, index, hypothesis)
-        settings = f"{scorings_name(run)}, K = {num_slots(run)}, BLEU {run.result.scores['bleu']:.1f}"
-        output.alignments(scorings_name(run).replace("/", "-"), aligned, f"{title}: {settings}")
+        name, settings = model_name(run), model_words(run)
+        if is_memory(run):
+            name, settings = scorings_name(run), f"{scorings_name(run)}, K = {num_slots(run)}"
+        settings += f", BLEU {run.result.scores['bleu']:.1f}"
+        output.alignments(name.replace("/", "-"), aligned, f"{title}: {settings}")

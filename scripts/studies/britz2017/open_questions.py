@@ -16,12 +16,10 @@ from memattn.runs.trained import build_model
 from memattn.sweeps.runs import SweepRun
 from studies.britz2017 import printed
 from studies.britz2017.tables import PRINTED_LENGTHS, place_in_table_1
-from studies.lengths import bleu_by_length as mean_bleu_by_length
 from studies.mechanisms import MEMORY_VARIANT
 from studies.output import Output
 from studies.runs import (
     ON_PAR,
-    best_scorings,
     has_encodings,
     is_memory,
     model_name,
@@ -131,27 +129,6 @@ def slots_by_length(output: Output, runs: list[SweepRun]) -> None:
             }
         )
     output.table(rows, f"The smallest K within {ON_PAR} BLEU of Bahdanau attention on the copy task")
-
-
-def bleu_by_length(output: Output, copy: list[SweepRun], translation: list[SweepRun]) -> None:
-    """Writes BLEU by source length, for the longest copy task and for translation as in Table 2."""
-    longest = max(map(task_length, copy))
-    groups = {
-        (f"copy, L = {longest}", model_name(run)): [run] for run in copy if task_length(run) == longest
-    } | best_scorings(translation)
-    by_text: dict[str, dict[str, dict[tuple[str, int], float]]] = {}
-    for (text, model), runs in groups.items():
-        by_text.setdefault(text, {})[model] = mean_bleu_by_length(runs)
-    models = list(dict.fromkeys(model for _, model in groups))
-    rows = []
-    for text, by_model in by_text.items():
-        for quarter in next(iter(by_model.values())):
-            lengths, sentences = quarter
-            row = {"text": text, "source tokens": lengths, "sentences": sentences}
-            for model in models:
-                row[model] = f"{by_model[model][quarter]:.2f}" if model in by_model else ""
-            rows.append(row)
-    output.table(rows, "BLEU by the length of the source")
 
 
 def errors_by_position(output: Output, runs: list[SweepRun]) -> None:

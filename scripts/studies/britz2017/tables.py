@@ -9,14 +9,15 @@ from memattn.sweeps.runs import SweepRun
 from studies.britz2017 import printed
 from studies.output import OTHER_SETTINGS, Output
 from studies.runs import (
-    best_scorings,
     count,
+    groups,
     is_memory,
     model_name,
     scores,
     scorings_name,
     task_length,
     test_bleu,
+    text_name,
     valid_bleu,
 )
 
@@ -89,7 +90,7 @@ def _bleu_of_model(model: str, rows: list[dict], lengths: Mapping[int, int], pap
 def table_2(output: Output, runs: list[SweepRun]) -> None:
     """Writes BLEU of translation for each model with its best scorings by validation BLEU, means over seeds."""
     rows = []
-    for (text, model), seeds in best_scorings(runs).items():
+    for (text, model), seeds in _best_scorings(runs).items():
         paper_valid = _bleu_of_paper(printed.TABLE_2_VALID, text, seeds[0])
         paper_test = _bleu_of_paper(printed.TABLE_2_TEST, text, seeds[0])
         rows.append(
@@ -106,6 +107,18 @@ def table_2(output: Output, runs: list[SweepRun]) -> None:
             }
         )
     output.table(rows, "Table 2: translation, the best scorings of each model by validation BLEU")
+
+
+def _best_scorings(runs: list[SweepRun]) -> dict[tuple[str, str], list[SweepRun]]:
+    """Returns (text, model) -> the runs, one per seed, with the scorings that have the best mean validation BLEU."""
+
+    def scorings(run: SweepRun) -> str:
+        return scorings_name(run) if is_memory(run) else ""
+
+    return {
+        key: max(groups(same, scorings).values(), key=lambda seeds: statistics.mean(map(valid_bleu, seeds)))
+        for key, same in groups(runs, text_name, model_name).items()
+    }
 
 
 def table_3(output: Output) -> None:

@@ -26,7 +26,7 @@ from studies.runs import (
     text_name,
 )
 
-_MECHANISMS = ("none", "memory", "windowed_memory", "bahdanau")  # in the order of the rows
+_MECHANISMS = ("none", "memory", "stretch_means", "windowed_memory", "bahdanau")  # in the order of the rows
 # What writes the slots of the mechanisms in configs/studies/baselines.
 _WRITING = {
     "windowed_memory": "windows and learned weights",

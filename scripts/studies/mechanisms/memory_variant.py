@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import tensorflow as tf
 
-from memattn.attention.initializers import Initializer
+from memattn.attention.configured import Initializer
 from memattn.attention.memory import SCORINGS
 from memattn.attention.ops import masked_softmax, sum_dtype
 from memattn.attention.slots import SlotReader, value_scores

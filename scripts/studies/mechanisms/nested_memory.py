@@ -5,7 +5,7 @@ from typing import Literal
 import tensorflow as tf
 
 from memattn.attention.base import AttentionMechanism
-from memattn.attention.initializers import Initializer
+from memattn.attention.configured import Initializer
 from memattn.attention.memory import SCORINGS
 from memattn.attention.ops import masked_softmax
 from memattn.attention.slots import slot_memory, source_weights, value_scores

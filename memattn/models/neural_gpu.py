@@ -8,14 +8,13 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import tensorflow as tf
 
-from memattn.attention.ops import cast
-from memattn.attention.step_loop import run_loop
+from memattn.attention.ops import cast, run_loop
 from memattn.data.lexicon import Selection
 from memattn.data.vocabulary import PAD
+from memattn.models.active_memory import CELLS, next_memory, run_cells, run_steps
 from memattn.models.dropout import fold_in
 from memattn.models.embeddings import OutputWeights, output_weights, shift_right
 from memattn.models.interface import MemoryLength, MemoryRatio
-from memattn.models.neural_gpu.cells import CELLS, next_memory, run_cells, run_steps
 from memattn.options import OneOf, Options, PositiveInt, Rate, split
 
 _DECODER_SEEDS, _SOURCE_SEED = 2**16, 2**17  # numbers for `fold_in`, above those of the encoder's steps

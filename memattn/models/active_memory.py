@@ -1,10 +1,10 @@
 """Active memory (Kaiser & Bengio, 2016): cells, whose convolutions change all positions of a memory, and its steps."""
 
+import abc
 from collections.abc import Sequence
 
 import tensorflow as tf
 
-from memattn.attention.configured import ConfiguredLayer
 from memattn.attention.ops import GENERATOR, cast
 from memattn.models.dropout import dropout, fold_in, split_seed
 
@@ -13,7 +13,7 @@ _PULL = 0.01  # strength of the pull, as a fraction of the mean gradient of a me
 _SHORT = 8  # length of a memory up to which a CGRU's dropout has its full rate
 
 
-class Cell(ConfiguredLayer):
+class Cell(tf.keras.layers.Layer):
     """Base of cells for a memory of n positions, w columns and m maps. R is the number of memories in a batch.
 
     Args:
@@ -63,6 +63,7 @@ class Cell(ConfiguredLayer):
         scaled = tf.keras.initializers.VarianceScaling(self.gain**2, "fan_in", "uniform")
         return self.add_weight(shape=(3, self.columns, self.maps, outputs), initializer=scaled, name=name)
 
+    @abc.abstractmethod
     def call(self, memory, lengths, tape=None, seed=None):
         """Returns the next memory [R, n, w, m].
 
@@ -72,7 +73,6 @@ class Cell(ConfiguredLayer):
           tape: W * p of the output tape [R, n, w, 3m], or None.
           seed: [2], turns dropout on.
         """
-        raise NotImplementedError
 
     def first_column(self, embedded, lengths, seed):
         """Returns the first memory's first column [B, n, m] for embedded sources; `seed` [2] turns dropout on."""
@@ -86,7 +86,6 @@ class Cell(ConfiguredLayer):
         return gates + added[..., : gates.shape[-1]], added[..., gates.shape[-1] :]
 
 
-@tf.keras.utils.register_keras_serializable("memattn")
 class ConvolutionalGRU(Cell):
     """CGRU(s) = u s + (1 - u) tanh(U * (r s) + B), with gates u and r (Kaiser & Bengio, 2016, Eqs. 1 and 2).
 
@@ -105,7 +104,6 @@ class ConvolutionalGRU(Cell):
         return masked(memory, lengths)
 
 
-@tf.keras.utils.register_keras_serializable("memattn")
 class DiagonalGRU(Cell):
     """The diagonal cell of the DNGPU (Freivalds & Liepins, 2017): hard gates, and a memory that moves.
 

@@ -1,21 +1,103 @@
-"""Translates example sentences of a report, with the attention weights of each translation."""
+"""Reads what a report says about runs: configs, curves, evaluations, and example translations with their attention."""
 
-from collections.abc import Sequence
+import dataclasses
+import math
+import os
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from memattn.config import Config
+from memattn.data import corpus
 from memattn.data.sentences import Sentences
-from memattn.data.vocabulary import EOS, SPECIAL_TOKENS
+from memattn.data.vocabulary import EOS, SPECIAL_TOKENS, split_words
+from memattn.errors import ConfigError, RunError
 from memattn.evaluation import plots
 from memattn.evaluation.evaluate import TestSet, read_split
+from memattn.evaluation.metrics import METRICS
+from memattn.files import read_lines
 from memattn.models.interface import aligns
-from memattn.reports.runs import ReportedRun
+from memattn.runs.result import Result
+from memattn.runs.run import Run
 from memattn.runs.trained import Trained, load
 from memattn.search.searcher import Searcher, decode
 from memattn.serving.translator import WITHOUT_XLA
 
 _LONGEST = 100  # tokens of a source; a longer one is hard to look through
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportedRun:
+    """A run as a report shows it.
+
+    Attributes:
+      folder: path of the run folder.
+      config: config of the run, with overrides.
+      curves: scores by training step, by the names of metrics.
+      sources: tokens of each source of the test set.
+      text: the sources, then the targets, as words without BPE: the same for runs on one test set, whatever their BPE.
+      by_characters: whether BLEU on tokens compares characters.
+      result: result on the test set; None if the run was not evaluated on it.
+      hypotheses, references: those of the evaluation, in words divided by spaces.
+    """
+
+    folder: str
+    config: Config
+    curves: Mapping[str, Mapping[int, float]]
+    sources: list[list[str]]
+    text: list[str]
+    by_characters: bool
+    result: Result | None = None
+    hypotheses: list[str] = dataclasses.field(default_factory=list)
+    references: list[str] = dataclasses.field(default_factory=list)
+
+
+def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
+    """Reads a run and its evaluation on a split. Raises ConfigError, DataError, RunError, OSError."""
+    run = Run(folder)
+    config = run.config_with(overrides)
+    if config.data.source != "tokens":
+        raise ConfigError(f"{folder}: its sources are {config.data.source}; a report shows sources of text")
+    curves = _curves(run)
+    data = config.data.path
+    corpus.check_split(data, split)
+    sources = [split_words(line) for line in read_lines(os.path.join(data, f"{split}.source"))]
+    targets, _ = corpus.read_references(data, split)
+    result = run.result(split)
+    hypotheses, references = run.translations(split) if result else ([], [])
+    if result:
+        corpus.check_parallel({f"{data}: {split}": len(sources), f"{folder}: hypotheses": len(hypotheses)})
+    return ReportedRun(
+        folder=folder,
+        config=config,
+        curves=curves,
+        sources=sources,
+        text=run.tokenizer.decode([*sources, *targets]),
+        by_characters=run.tokenizer.by_characters,
+        result=result,
+        hypotheses=hypotheses,
+        references=references,
+    )
+
+
+def _curves(run: Run) -> dict[str, dict[int, float]]:
+    """Returns the scores of a run's validations; those that are missing or not finite are left out."""
+    rows = run.validations
+    if not rows:
+        every = run.config.training.validate_every
+        raise RunError(f"{run.folder}: no validation yet; training validates every {every:,} steps")
+    return {
+        name: {int(row["step"]): float(row[name]) for row in rows if row[name] and math.isfinite(float(row[name]))}
+        for name in METRICS
+        if name in rows[0]
+    }
+
+
+def evaluation_command(run_dir: str, split: str) -> str:
+    """Returns the command that evaluates a run on a split."""
+    return f"memattn-eval --run_dir {shlex.quote(run_dir)} --split {shlex.quote(split)}"
 
 
 class Attention(NamedTuple):
@@ -77,9 +159,10 @@ def _of_test_set(runs: list[ReportedRun], split: str, number: int, overrides: li
     for run in runs:
         trained = load([run.folder], [WITHOUT_XLA, *overrides])
         test_set = read_split(trained, split)
+        sources = trained.tokenizer.decode(run.sources[i] for i in indices)
         results = results or [
-            Example(i + 1, trained.tokenizer.decode(run.sources[i]), test_set.detokenized_references[i], [])
-            for i in indices
+            Example(i + 1, source, test_set.detokenized_references[i], [])
+            for i, source in zip(indices, sources, strict=True)
         ]
         for example, translated in zip(results, _translations(run, trained, test_set, indices), strict=True):
             example.translations.append(translated)
@@ -103,8 +186,9 @@ def _translations(run: ReportedRun, trained: Trained, test_set: TestSet, indices
     searcher = Searcher(trained.model, trained.config.decoding, trained.lexicon)
     translations, _ = decode(searcher, sources, trained.vocabulary, num_buckets=1)
     results, (model,) = [], trained.models
-    for index, tokens in zip(indices, (translation.best for translation in translations), strict=True):
-        text = trained.tokenizer.detokenize(trained.tokenizer.decode(tokens))
+    best = [translation.best for translation in translations]
+    texts = trained.tokenizer.detokenize(trained.tokenizer.decode(best))
+    for index, tokens, text in zip(indices, best, texts, strict=True):
         attention = None
         if aligns(model):
             alignment = plots.align(model, trained.vocabulary, test_set.source, index, tokens)

@@ -1,12 +1,17 @@
-"""Files that may hold anything are read safely: damaged files are refused with a message of a single line."""
+"""Files that may hold anything are read safely, and get any name that the file system takes.
+
+Folders that cannot be written are refused before the work.
+"""
 
 import json
+import os
 
 import pytest
 
 from memattn import files
 from memattn.errors import DataError
 
+UNWRITABLE = "/proc"  # even for root
 # id: (content, types of keys, what the message holds)
 BAD_JSON = {
     "cut off": ('{"a": [1, 2', {}, "not JSON: Expecting ',' delimiter"),
@@ -34,3 +39,26 @@ def test_json_with_the_right_types_is_read(tmp_path):
     (tmp_path / "facts.json").write_text(json.dumps(content))
     kinds = {"a": int, "b": list, "c": dict}
     assert files.read_json(str(tmp_path / "facts.json"), kinds) == content
+
+
+@pytest.mark.parametrize("name", ["a" * 255, f"{'ü' * 127}a", "a", f"{'b' * 250}.yaml"])
+def test_a_file_may_have_the_longest_name(tmp_path, name):
+    path = tmp_path / name
+    for content in ("first", "second"):
+        files.write(str(path), content)
+        assert path.read_text() == content
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_folder_is_made_or_refused_if_no_file_can_be_written_into_it(tmp_path, monkeypatch):
+    files.make_folder(str(tmp_path / "a" / "b"))
+    monkeypatch.chdir(tmp_path)
+    files.make_folder("")
+    assert [len(names) for _, *names in os.walk(tmp_path)] == [2, 2, 2]
+    assert os.listdir(tmp_path / "a") == ["b"]
+    assert not os.listdir(tmp_path / "a" / "b")
+    (tmp_path / "file").touch()
+    for path in (UNWRITABLE, f"{UNWRITABLE}/new", str(tmp_path / "file")):
+        with pytest.raises(OSError) as caught:
+            files.make_folder(path)
+        assert caught.value.filename == path

@@ -1,0 +1,33 @@
+"""Fills the tables of the documents that show rows of result files."""
+
+import re
+
+from benchmarks.tables import measured_rows, pivot
+
+from memattn import files
+from memattn.evaluation.formatting import markdown
+
+END = "<!-- end of table -->"
+_CONTENT = r"table|table of (?P<chosen>[^\n]*)|(?P<cells>[^\n]*) by (?P<rows>\w+)(?: and (?P<columns>\w+))?"
+TABLE = re.compile(
+    rf"(?P<mark><!-- (?:{_CONTENT}): (?P<path>\S+\.csv)(?:, (?P<measurement>\w+))? -->\n).*?{END}", re.DOTALL
+)
+
+
+def filled(page: str) -> str:
+    """Returns a page with the tables between each mark and END made anew from the files that the marks name.
+
+    A mark is `table: FILE`, `table of COLUMN | COLUMN: FILE` or `CELLS by ROWS and COLUMNS: FILE`, by default with a
+    column for each system. After FILE may stand a comma and the name of a measurement.
+    """
+    return TABLE.sub(_table, page)
+
+
+def _table(found: re.Match) -> str:
+    path, measurement = found["path"], found["measurement"]
+    rows = measured_rows(path, measurement) if measurement else files.read_csv(path)
+    if found["cells"]:
+        rows = pivot(rows, found["rows"], found["columns"] or "system", found["cells"])
+    elif found["chosen"]:
+        rows = [{column: row[column] for column in found["chosen"].split(" | ")} for row in rows]
+    return found["mark"] + markdown(rows) + END
