@@ -1,6 +1,5 @@
 """Makes tables and figures by name, training missing runs."""
 
-import collections
 import json
 import os
 from collections.abc import Callable, Collection, Mapping
@@ -36,8 +35,7 @@ class Kind(NamedTuple):
 
 
 _TESTED = Kind(split="test")
-KINDS: collections.defaultdict[str, Kind] = collections.defaultdict(Kind)
-KINDS |= {
+KINDS = {  # those that differ from Kind()
     "table1": Kind(is_timed=True),
     "translation": _TESTED,
     "ablations": Kind(is_timed=True),
@@ -156,7 +154,7 @@ def configs_of(kind: str, scale: str) -> list[str]:
     """Returns the paths of the configs of a kind of runs; none if the scale lacks the kind."""
     if kind in ("translation", "figure8") and scale == "paper":
         return [f"configs/wmt17/{pair}.yaml" for pair in printed.TABLE_2_PAIRS]
-    paths = [f"configs/studies/{folder}/{scale}.yaml" for folder in KINDS[kind].folders or (kind,)]
+    paths = [f"configs/studies/{folder}/{scale}.yaml" for folder in KINDS.get(kind, Kind()).folders or (kind,)]
     return [path for path in paths if os.path.exists(path)]
 
 
@@ -239,7 +237,7 @@ class Reproduction:
     def _runs_of_config(self, kind: str, path: str, wanted: Collection[str]) -> list[SweepRun]:
         key = (path, *wanted)
         if key not in self._finished:
-            config, split = configs.load(path, []), KINDS[kind].split
+            config, split = configs.load(path, []), KINDS.get(kind, Kind()).split
             folder = sweep_folder(self._runs_dir, path)
             failed = sweep.run_sweep(
                 config,
@@ -247,7 +245,7 @@ class Reproduction:
                 jobs=1 if _starts_from_another(config, folder) else self._jobs,
                 split=split,
                 average=None,
-                repeats=_REPEATS if KINDS[kind].is_timed else 1,
+                repeats=_REPEATS if KINDS.get(kind, Kind()).is_timed else 1,
                 plots=0,
                 strategy=self._strategy,
                 title=f"Runs of {path}{' (SCALED DOWN)' if self._scale == 'small' else ''}",
