@@ -40,7 +40,7 @@ def parallel() -> None:
     flags.DEFINE_string("valid", None, "Prefix of the validation text.", required=True)
     flags.DEFINE_string("test", None, "Prefix of the test text.")
     for name in corpus.SIDES:
-        flags.DEFINE_string(name, None, f"End of the names of the {name}s' files, such as de.", required=True)
+        flags.DEFINE_string(name, None, f"Suffix of the {name}s' files, such as de.", required=True)
         language = f"Language of the {name}s, such as de or pt-BR (default: --{name})."
         flags.DEFINE_string(f"{name}_language", None, language)
     flags.DEFINE_enum(
@@ -74,7 +74,7 @@ def speech() -> None:
     """Runs the command `memattn-prepare speech`."""
     manifest = "lines of audio file, tab, text; or .jsonl with audio and text"
     flags.DEFINE_string("train", None, f"Training manifest: {manifest}. Needed unless --vocabulary_of is given.")
-    flags.DEFINE_string("valid", None, "Validation manifest, needed as --train.")
+    flags.DEFINE_string("valid", None, "Validation manifest, in the form of --train, and needed as that is.")
     flags.DEFINE_string("test", None, "Test manifest, as --train.")
     flags.DEFINE_string("language", "en", "Code of the language, such as de.")
     flags.DEFINE_string(
