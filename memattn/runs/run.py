@@ -160,7 +160,7 @@ class Run:
                 raise ConfigError(f"{path}: {problem}; use another --run_dir")
 
     def _make(self, config: Config, contents: dict[str, str]) -> None:
-        """Writes the files of a new run, its config last. Raises ConfigError for those of another one, OSError."""
+        """Writes the files of a new run, its config last. Raises ConfigError if another run's are there, OSError."""
         if os.path.isdir(self.checkpoints):
             raise ConfigError(f"{self.folder}: holds checkpoints but no {CONFIG}; use another --run_dir")
         for path, content in ((self._path(name), content) for name, content in contents.items()):

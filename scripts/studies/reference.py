@@ -89,7 +89,7 @@ def _section_lists(section: type, key: str, title: str) -> list[str]:
         if not sections or field.name in meanings:
             values = ["mapping"] if sections else _values(annotations[field.name])
             rows.append(_key(dotted, values, _default(field), meanings[field.name]))
-    return [*_list(title, section, rows), *lists_within] if rows else lists_within
+    return [f"### `{title}`", "", summary(section), "", *rows, "", *lists_within] if rows else lists_within
 
 
 def _mechanism_lists() -> list[str]:
@@ -97,8 +97,7 @@ def _mechanism_lists() -> list[str]:
     lines, without = [], []
     first: dict[str, str] = {}
     for name, mechanism in MECHANISMS.items():
-        meanings, rows = arguments(mechanism), []
-        shared: dict[str, list[str]] = {}
+        meanings, entries = arguments(mechanism), {}
         for option, parameter in config_arguments(mechanism).items():
             if parameter.annotation is Any or option not in meanings:
                 problem = f"argument {option} needs an annotation, and a line in its Args:"
@@ -109,23 +108,26 @@ def _mechanism_lists() -> list[str]:
                 problem = f"argument {option}: no config has a {error.args[0]}"
                 raise ConfigError(f"{mechanism.__name__}: {problem}") from error
             meaning = meanings[option].replace("None:", "null:")  # as YAML writes it
-            row = _key(option, values, parameter.default, meaning)
-            if row in first:
-                shared.setdefault(first[row], []).append(f"`{option}`")
-            else:
-                first[row] = name
-                rows.append(row)
-        rows += [f"- {', '.join(names)}: as for `{other}`" for other, names in shared.items()]
-        if rows:
-            lines += [f"### `model.attention.name: {name}`", "", *rows, ""]
+            entries[option] = _key(option, values, parameter.default, meaning)
+        if entries:
+            lines += [f"### `model.attention.name: {name}`", "", *_each_once(entries, name, first), ""]
         else:
             without.append(f"`{name}`")
     return [*lines, f"{', '.join(without)} have no options.", ""]
 
 
-def _list(title: str, documented: type, rows: list[str]) -> list[str]:
-    """Returns the lines of a list under its title and the first paragraph of a class's docstring."""
-    return [f"### `{title}`", "", summary(documented), "", *rows, ""]
+def _each_once(entries: dict[str, str], place: str, first: dict[str, str]) -> list[str]:
+    """Returns the lines of a list of entries, by name, under the heading `place`.
+
+    An entry that stands under an earlier heading is not repeated: a last line names it and that heading. `first` has
+    the heading of each entry so far, and gets the new ones.
+    """
+    repeated: dict[str, list[str]] = {}
+    for name, entry in entries.items():
+        if first.setdefault(entry, place) != place:
+            repeated.setdefault(first[entry], []).append(f"`{name}`")
+    new = [entry for entry in entries.values() if first[entry] == place]
+    return [*new, *(f"- {', '.join(names)}: as for `{earlier}`" for earlier, names in repeated.items())]
 
 
 def _key(key: str, values: list[str], default: Any, meaning: str) -> str:
@@ -158,10 +160,7 @@ def _values(hint: Any) -> list[str]:
 
 
 def _command(command: str, define: Callable[[], None], first: dict[str, str]) -> Iterator[str]:
-    """Yields the lines on a command whose function `define` defines its flags.
-
-    `first` maps each row so far to its command; equal rows of later commands name that command instead.
-    """
+    """Yields the lines on a command whose function `define` defines its flags; `first` is that of `_each_once`."""
     others = set(flags.FLAGS)
     with mock.patch.object(cli, "run") as run:
         define()
@@ -169,16 +168,14 @@ def _command(command: str, define: Callable[[], None], first: dict[str, str]) ->
     summary, _, example = (inspect.getdoc(main) or inspect.getdoc(sys.modules[main.__module__]) or "").partition("\n\n")
     yield from [f"## `{command}`", "", summary, "", "```", example.strip(), "```", ""]
     defined = [flags.FLAGS[name] for name in flags.FLAGS if name not in others]
-    shared: dict[str, list[str]] = {}
-    for flag in sorted(defined, key=lambda flag: (not _is_required(flag), flag.name)):
-        row = _flag(flag)
-        if row in first and not _is_required(flag):
-            shared.setdefault(first[row], []).append(f"`--{flag.name}`")
+    optional = {}
+    for flag in sorted(defined, key=lambda flag: flag.name):
+        if _is_required(flag):
+            yield _flag(flag)
         else:
-            first[row] = command
-            yield row
+            optional[f"--{flag.name}"] = _flag(flag)
         delattr(flags.FLAGS, flag.name)
-    yield from (f"- {', '.join(names)}: as for `{other}`" for other, names in shared.items())
+    yield from _each_once(optional, command, first)
     yield ""
 
 

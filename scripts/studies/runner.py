@@ -35,7 +35,7 @@ class Kind(NamedTuple):
 
 
 _TESTED = Kind(split="test")
-KINDS = {  # those that differ from Kind()
+KINDS = {  # by name; all others are Kind()
     "table1": Kind(is_timed=True),
     "translation": _TESTED,
     "ablations": Kind(is_timed=True),
@@ -154,8 +154,12 @@ def configs_of(kind: str, scale: str) -> list[str]:
     """Returns the paths of the configs of a kind of runs; none if the scale lacks the kind."""
     if kind in ("translation", "figure8") and scale == "paper":
         return [f"configs/wmt17/{pair}.yaml" for pair in printed.TABLE_2_PAIRS]
-    paths = [f"configs/studies/{folder}/{scale}.yaml" for folder in KINDS.get(kind, Kind()).folders or (kind,)]
+    paths = [f"configs/studies/{folder}/{scale}.yaml" for folder in _kind(kind).folders or (kind,)]
     return [path for path in paths if os.path.exists(path)]
+
+
+def _kind(name: str) -> Kind:
+    return KINDS.get(name, Kind())
 
 
 def available(scale: str) -> list[str]:
@@ -237,7 +241,7 @@ class Reproduction:
     def _runs_of_config(self, kind: str, path: str, wanted: Collection[str]) -> list[SweepRun]:
         key = (path, *wanted)
         if key not in self._finished:
-            config, split = configs.load(path, []), KINDS.get(kind, Kind()).split
+            config, split = configs.load(path, []), _kind(kind).split
             folder = sweep_folder(self._runs_dir, path)
             failed = sweep.run_sweep(
                 config,
@@ -245,7 +249,7 @@ class Reproduction:
                 jobs=1 if _starts_from_another(config, folder) else self._jobs,
                 split=split,
                 average=None,
-                repeats=_REPEATS if KINDS.get(kind, Kind()).is_timed else 1,
+                repeats=_REPEATS if _kind(kind).is_timed else 1,
                 plots=0,
                 strategy=self._strategy,
                 title=f"Runs of {path}{' (SCALED DOWN)' if self._scale == 'small' else ''}",
