@@ -68,8 +68,8 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
     result = run.result(split)
     hypotheses, references = run.translations(split) if result else ([], [])
     if result:
-        lines = {f"{folder}: {name}": len(text) for name, text in (("hypotheses", hypotheses), ("references", references))}
-        corpus.check_parallel({f"{data}: {split}": len(sources), **lines})
+        evaluated = {f"{folder}: hypotheses": len(hypotheses), f"{folder}: references": len(references)}
+        corpus.check_parallel({f"{data}: {split}": len(sources), **evaluated})
     return ReportedRun(
         folder=folder,
         config=config,

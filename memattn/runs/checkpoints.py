@@ -64,6 +64,11 @@ class Checkpoint:
 
 def manager(checkpoint: Checkpoint, folder: str, keep: int) -> tf.train.CheckpointManager:
     """Returns what writes the checkpoints step-N into a folder, by `save(N)`, and keeps the last `keep`."""
+    try:
+        tf.train.get_checkpoint_state(folder)
+    except ValueError:  # TensorFlow's list of the checkpoints is damaged, as a full disk or a power failure leaves it
+        with contextlib.suppress(FileNotFoundError):  # another worker was first
+            os.remove(os.path.join(folder, "checkpoint"))
     return tf.train.CheckpointManager(checkpoint.trackable, folder, keep, checkpoint_name=_PREFIX.removesuffix("-"))
 
 

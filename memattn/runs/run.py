@@ -16,7 +16,7 @@ from memattn.data import tokenizer as tokenizers
 from memattn.data.features import METADATA as SOURCE_METADATA
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
-from memattn.errors import ConfigError, short
+from memattn.errors import ConfigError, DataError, short
 from memattn.runs import CONFIG, check_exist
 from memattn.runs.result import Result
 
@@ -109,12 +109,14 @@ class Run:
         return os.path.join(self.folder, "eval", os.path.basename(test_set))
 
     def result(self, split: str) -> Result | None:
-        """Returns the result of the evaluation on a split; None if there is none.
-
-        Raises OSError, and ValueError or TypeError if it is damaged.
-        """
+        """Returns the result of the evaluation on a split; None if there is none. Raises DataError, OSError."""
         path = os.path.join(self.results_folder(split), RESULT)
-        return Result.from_json(files.read_json(path)) if os.path.exists(path) else None
+        if not os.path.exists(path):
+            return None
+        try:
+            return Result.from_json(files.read_json(path, {"config": dict}))
+        except TypeError as error:
+            raise DataError(f"{path}: not the result of an evaluation; repeat memattn-eval") from error
 
     def translations(self, split: str) -> tuple[list[str], list[str]]:
         """Returns hypotheses and references of the evaluation on a split, words divided by spaces.

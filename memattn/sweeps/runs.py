@@ -112,7 +112,7 @@ def result_of(run: Run, config: Config, split: str, average: int | None) -> Resu
         if result is None:
             return None
         stored = configs.from_dict(result.config)  # adds the defaults of keys that are newer than the result
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError):
         return None
     are_best = [is_best(path) for path in result.checkpoints]
     is_same = configs.to_dict(stored) == configs.to_dict(config)

@@ -287,9 +287,12 @@ def test_scores_that_a_table_of_validations_lacks_are_left_out(folder, tmp_path,
 def test_runs_that_cannot_be_reported_are_refused(folder, tmp_path, monkeypatch):
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    for name in ("hypotheses.txt", "references.txt"):
-        (tmp_path / "memory/eval/valid" / name).write_text("a\n")
-    with pytest.raises(DataError, match="valid has 12 lines and memory: hypotheses has 1 lines"):
+    evaluation = tmp_path / "memory/eval/valid"
+    (evaluation / "references.txt").write_text("a\n")
+    with pytest.raises(DataError, match="valid has 12 lines .* and memory: references has 1 lines"):
+        content.read("memory", "valid", [])
+    (evaluation / "result.json").write_text("{}")
+    with pytest.raises(DataError, match="result.json: config is missing"):
         content.read("memory", "valid", [])
     (tmp_path / "memory/validation.csv").unlink()
     with pytest.raises(RunError, match="no validation yet"):

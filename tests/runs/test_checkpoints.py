@@ -135,6 +135,15 @@ def test_a_checkpoint_that_is_removed_while_it_is_read_gives_way_to_its_successo
     assert checkpoints.restore(Checkpoint(model), str(tmp_path)) == str(tmp_path / "step-2")
 
 
+@pytest.mark.parametrize("content", [b"", b"\xff"])
+def test_a_damaged_list_of_checkpoints_loses_none(content, tmp_path):
+    model = make_model("none", {})
+    save(model, tmp_path, 1)
+    (tmp_path / "checkpoint").write_bytes(content)
+    save(model, tmp_path, 2)
+    assert list(map(checkpoints.step_of, checkpoints.listed(str(tmp_path)))) == [2, 1]
+
+
 def test_checkpoints_are_known_by_their_names_and_ordered_by_step(tmp_path):
     for name in ("step-100", "step-9", "step-copy", "step-10", "step-10-copy", "other"):
         (tmp_path / f"{name}.index").touch()
