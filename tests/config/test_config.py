@@ -80,13 +80,6 @@ def test_numbers_may_be_written_in_several_ways(load, text, number):
         assert type(config.training.learning_rate) is float
 
 
-def test_the_folder_of_a_copy_task_is_named_after_all_of_its_settings(load):
-    fields = ["max_length", "num_symbols", "train_examples", "valid_examples", "seed"]
-    paths = {load(COPY, f"data.copy.{field}=7").data.path for field in fields} | {load().data.path}
-    assert len(paths) == len(fields) + 1
-    assert load("data: {copy: {}, folder: somewhere}").data.path == "somewhere"
-
-
 MEMORY = COPY + "model: {units: 3, layers: 4, attention: {name: memory, num_slots: 4}}\n"
 SHORT = "data: {num_buckets: 3, copy: {max_length: 5}}\n"
 REPLACED = {"name": "content", "cache_keys": True}

@@ -1,6 +1,5 @@
 """Choices by the number of training pairs: the BPE units that preparation learns, and the config that it names."""
 
-import gzip
 import json
 import re
 
@@ -44,31 +43,21 @@ def test_a_validation_of_a_larger_text_comes_once_an_epoch_or_five_times(config,
     assert changes == ([f"training.validate_every={steps}", f"training.checkpoint_every={steps}"] if steps else [])
 
 
-@pytest.mark.parametrize(
-    ("pairs", "options", "units", "printed"),
-    [
-        (40, [], 4_000, ", 4,000 BPE units\n"),
-        pytest.param(100_000, ["--form=untokenized"], 8_000, ", 8,000 BPE units\n", marks=pytest.mark.slow),
-        (40, ["--bpe_units=30"], 30, ", 30 BPE units\n"),
-        (40, ["--vocabulary_of=here"], None, " target tokens\n"),
-    ],
-)
-def test_units_are_chosen_by_the_training_pairs_unless_they_are_given(
-    command, tmp_path, pairs, options, units, printed
-):
-    for language in ("en", "de"):
-        for split, number in (("train", pairs), ("valid", 40)):
-            with gzip.open(tmp_path / f"{split}.{language}.gz", "wt", encoding="utf-8") as file:
-                file.writelines(f"haus {line % 10}\n" for line in range(number))
-    arguments = ["memattn.prepare", "parallel", "--train=train", "--valid=valid", "--source=en", "--target=de"]
-    arguments.append("--workers=1")
-    if units is None:
-        command(tmp_path, *arguments, "--folder=here")
-    status, stdout, stderr = command(tmp_path, *arguments, "--folder=out", *options)
-    assert status == 0, stderr
-    assert printed in stdout
-    assert re.search(
-        r"training takes at most about .* hours .*\nto train on it: memattn-train --config own_text/small ", stdout
-    )
-    manifest = json.loads((tmp_path / "out" / corpus.MANIFEST).read_text())
-    assert manifest["settings"]["bpe_units"] == units
+def test_units_are_chosen_by_the_training_pairs_unless_another_corpus_gives_them(command, tmp_path):
+    for split in ("train", "valid"):
+        for language in ("en", "de"):
+            (tmp_path / f"{split}.{language}").write_text("".join(f"haus {line % 10}\n" for line in range(40)))
+    arguments = ["--train=train", "--valid=valid", "--source=en", "--target=de", "--workers=1"]
+    for name, option, printed in (
+        ("first", "--seed=1", ", 4,000 BPE units\n"),
+        ("second", "--vocabulary_of=first", ""),
+    ):
+        status, stdout, stderr = command(
+            tmp_path, "memattn.prepare", "parallel", *arguments, f"--folder={name}", option
+        )
+        assert status == 0, stderr
+        assert f"target tokens{printed}" in stdout
+        advice = r"training takes at most about .* hours .*\nto train on it: memattn-train --config own_text/small "
+        assert re.search(advice, stdout)
+        manifest = json.loads((tmp_path / name / corpus.MANIFEST).read_text())
+        assert manifest["settings"]["bpe_units"] == (4_000 if printed else None)
