@@ -21,7 +21,6 @@ from memattn.data.batches import TrainingBatches
 from memattn.data.preparation import chunks, parallel
 from memattn.data.preparation.parallel import Settings
 from memattn.data.tokenizer import TextSettings
-from memattn.data.units import Subwords
 from memattn.errors import ConfigError, DataError, RunError
 from memattn.files import read_lines
 
@@ -81,8 +80,10 @@ def files(tmp_path):
     return splits
 
 
-def test_a_prepared_corpus_holds_the_pairs_of_the_text(files, tmp_path):
-    manifest = parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+@pytest.mark.parametrize("units", tokenizers.UNITS)
+def test_a_prepared_corpus_holds_the_pairs_of_the_text(files, tmp_path, units):
+    settings = dataclasses.replace(SETTINGS, text=dataclasses.replace(SETTINGS.text, units=units), max_length=299)
+    manifest = parallel.prepare(files, settings, str(tmp_path / "out"), 1)
     counts = manifest["counts"]["train"]
     assert (counts["read"], counts["pairs"], counts["dropped_empty"], counts["dropped_too_long"]) == (90, 86, 3, 1)
     lines = [read_lines(path) for path in files["train"]]
@@ -188,22 +189,24 @@ def test_other_settings_or_files_are_refused_for_a_complete_corpus(files, tmp_pa
     assert contents(folder) == before
 
 
-def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch):
-    parallel.prepare(files, SETTINGS, str(tmp_path / "first"), 1)
+@pytest.mark.parametrize("units", tokenizers.UNITS)
+def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch, units):
+    text = dataclasses.replace(SETTINGS.text, units=units)
+    parallel.prepare(files, dataclasses.replace(SETTINGS, text=text), str(tmp_path / "first"), 1)
     others = {split: tuple(str(tmp_path / f"other.{split}.{side}") for side in ("en", "de")) for split in files}
     for split, paths in others.items():
         for path in paths:
             with open(path, "w", encoding="utf-8") as file:
                 file.writelines(f"{line} Zyklop\n" for line in sentences(20, f"{split}{path[-2:]}"))
     folder, shared = str(tmp_path / "second"), str(tmp_path / "first")
-    monkeypatch.setattr(Subwords, "learn", lambda *_: pytest.fail("learned"))
-    settings = Settings(SETTINGS.text, None, None, seed=None)
+    monkeypatch.setattr(tokenizers.UNITS[units], "learn", lambda *_: pytest.fail("learned"))
+    settings = Settings(text, None, None, seed=None)
     manifest = parallel.prepare(others, settings, folder, 1, shared)
     before = contents(tmp_path / "second")
-    for name in ("vocab.txt", "bpe.codes"):
-        assert before[name][0] == contents(tmp_path / "first")[name][0]
     names = [os.path.basename(source["path"]) for source in manifest["sources"]["vocabulary_of"]]
-    assert names == ["bpe.codes", "vocab.txt"]
+    assert names == [tokenizers.UNITS[units].file, "vocab.txt"]
+    for name in names:
+        assert before[name][0] == contents(tmp_path / "first")[name][0]
     sides = [read_lines(path) for path in others["train"]]
     for decoded_lines, lines in zip(decoded(tmp_path / "second"), sides, strict=True):
         assert len(decoded_lines) == len(lines) == 20
@@ -264,7 +267,7 @@ def test_a_sample_is_drawn_by_seed(files, tmp_path):
 
 def test_a_file_that_is_missing_or_there_in_two_forms_is_reported_by_the_command(files, run, tmp_path):
     prefix = files["train"][0].removesuffix(".en")
-    arguments = ["--source", "en", "--target", "de", "--folder", tmp_path / "out", "--bpe_units", 50, "--workers", 2]
+    arguments = ["--source", "en", "--target", "de", "--folder", tmp_path / "out", "--bpe_units", 50, "--workers", 1]
     result = run("memattn.prepare", "parallel", "--train", prefix, "--valid", tmp_path / "none", *arguments)
     assert_single_error(result, "none.en and ", "none.en.gz are both missing")
     valid = files["valid"][0].removesuffix(".en")
@@ -325,6 +328,11 @@ def test_wrong_commands_are_reported_in_one_line(arguments, problem, run):
     [
         ("train.source.ids.npy", lambda path: path.write_bytes(path.read_bytes()[:-7]), "not a complete array"),
         ("train.source.offsets.npy", lambda path: np.save(path, np.zeros(3)), "not a one-dimensional array"),
+        (
+            "train.target.ids.npy",
+            lambda path: np.save(path, 9999 + np.load(path)),
+            "holds the id 10",
+        ),
         ("vocab.txt", lambda path: path.write_text("a\nb\n"), "vocab.txt: not the one that .*out was prepared with"),
     ],
 )
@@ -332,17 +340,7 @@ def test_a_damaged_corpus_is_refused(files, tmp_path, name, spoil, problem):
     parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     spoil(tmp_path / "out" / name)
     with pytest.raises(DataError, match=problem):
-        corpus.read_corpus(str(tmp_path / "out"), "train", corpus.read_vocabulary(str(tmp_path / "out/vocab.txt")))
-
-
-def test_an_id_beyond_the_vocabulary_is_refused_when_it_is_read(files, tmp_path):
-    parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-    path = corpus.binary_paths(str(tmp_path / "out"), "train", "target")["ids"]
-    ids = np.load(path).astype(np.int32)
-    ids[-2] = 9999
-    np.save(path, ids)
-    vocabulary = corpus.read_vocabulary(str(tmp_path / "out/vocab.txt"))
-    pairs = corpus.read_corpus(str(tmp_path / "out"), "train", vocabulary)
-    batches = TrainingBatches(pairs, batch_size=8, num_buckets=1, seed=1)
-    with pytest.raises(DataError, match=f"target.ids.npy: damaged: .*9999.*{len(vocabulary)} "):
-        list(batches.window(0, 0))
+        pairs = corpus.read_corpus(
+            str(tmp_path / "out"), "train", corpus.read_vocabulary(str(tmp_path / "out/vocab.txt"))
+        )
+        list(TrainingBatches(pairs, batch_size=8, num_buckets=1, seed=1).window(0, 0))
