@@ -68,9 +68,7 @@ def test_options_of_a_mechanism_get_the_defaults_of_its_constructor(load):
     assert load(COPY + "model: {attention: {name: content}}").model.attention == {"name": "content", "cache_keys": True}
 
 
-@pytest.mark.parametrize(
-    ("text", "number"), [("1e-4", 1e-4), ("1E-4", 1e-4), ("1.0e-4", 1e-4), ("2.e3", 2e3), ("3", 3.0), (".5", 0.5)]
-)
+@pytest.mark.parametrize(("text", "number"), [("1e-4", 1e-4), ("2.e3", 2e3), ("3", 3.0)])
 def test_numbers_may_be_written_in_several_ways(load, text, number):
     for config in (
         load(COPY + f"training: {{learning_rate: {text}}}"),
@@ -119,42 +117,13 @@ def test_an_override_keeps_all_that_it_does_not_replace(load, below, overrides, 
     assert {key: value_of(config, key) for key in expected} == expected
 
 
-@pytest.mark.parametrize(
-    ("below", "changes", "expected"),
-    [
-        (MEMORY, "model: {attention: {name: memory}}", {"model.attention.num_slots": 4, "model.units": 3}),
-        (MEMORY, "model: {attention: {name: content}}", {"model.attention": REPLACED, "model.units": 3}),
-        (SHORT, "data: {task: {}}", {"data.copy": None, "data.task.max_length": 20, "data.num_buckets": 3}),
-        (SHORT, "data: {folder: here}", {"data.copy.max_length": 5, "data.folder": "here"}),
-        ("data: {task: {name: sort}}\n", "data: {copy: {}}", {"data.copy.max_length": 20, "data.task": None}),
-    ],
-)
-def test_a_config_keeps_all_of_its_base_that_it_does_not_replace(load_files, below, changes, expected):
-    config = load_files(run=f"base: below.yaml\n{changes}\n", below=below)
-    assert {key: value_of(config, key) for key in expected} == expected
-
-
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_mechanism_and_its_options_may_be_changed_in_either_order(load, order):
+def test_overrides_of_a_mapping_and_within_it_may_come_in_either_order(load, order):
     overrides = ["model.attention.name=content", "model.attention.cache_keys=false"]
     assert load(MEMORY, *overrides[::order]).model.attention == {"name": "content", "cache_keys": False}
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_an_override_of_a_mapping_and_one_within_it_may_come_in_either_order(load, order):
     overrides = ["model={units: 5, attention: {name: memory, num_slots: 9}}", "model.layers=1"]
     config = load(COPY, *overrides[::order])
     assert (config.model.units, config.model.layers) == (5, 1)
-    overrides = ["model={units: 5}", "model.attention.name=content"]
-    config = load(COPY, *overrides[::order])
-    assert (config.model.units, config.model.attention["name"]) == (5, "content")
-
-
-def test_an_override_may_hold_any_yaml(load):
-    config = load(COPY, "training.stop_at=null", "model.mix=no", "sweep={grid: {model.units: [1, 2]}}")
-    assert config.training.stop_at is None
-    assert config.model.mix is False
-    assert config.sweep.grid == {"model.units": [1, 2]}
 
 
 def test_errors_name_the_line_or_the_override_of_the_wrong_value(load):
@@ -169,43 +138,30 @@ def test_errors_name_the_line_or_the_override_of_the_wrong_value(load):
         load(COPY, "modle.units=1")
 
 
-def test_a_sweep_is_every_cell_with_every_point_of_the_grid_in_order(load):
+def test_the_runs_of_a_sweep_are_its_cells_and_the_union_of_its_grids(load):
     text = COPY + (
         "sweep:\n"
         "  grid: {training.seed: [1, 2], data.copy.max_length: [5, 6]}\n"
         "  cells:\n"
+        "    - {model.attention.name: content}\n"
         "    - {model.attention: {name: memory, num_slots: 4}}\n"
-        "    - {model.attention.name: content}\n"
-    )
-    runs = expand(load(text))
-    assert list(runs) == [
-        f"{cell}-seed={seed}-max_length={length}"
-        for cell in ("memory-num_slots=4", "content")
-        for seed in (1, 2)
-        for length in (5, 6)
-    ]
-    run = runs["memory-num_slots=4-seed=2-max_length=5"]
-    assert (run.training.seed, run.data.copy.max_length, run.model.attention["num_slots"]) == (2, 5, 4)
-    assert runs["content-seed=1-max_length=6"].model.attention == {"name": "content", "cache_keys": True}
-    assert all(run.sweep is None for run in runs.values())
-
-
-def test_the_runs_of_a_sweep_are_its_cells_and_the_union_of_its_grids(load):
-    text = COPY + (
-        "sweep:\n"
-        "  grid: {training.seed: [1, 2]}\n"
-        "  cells:\n"
-        "    - {model.attention.name: content}\n"
-        "    - {model.attention.num_slots: 4}\n"
         "  grids:\n"
         "    - {model.attention.num_slots: [4, 8], model.attention.scoring: [sigmoid]}\n"
-        "    - {model.attention.num_slots: [4, 16]}\n"
+        "    - {model.attention.num_slots: [16]}\n"
         "    - {model.attention.num_slots: [8, 16]}\n"
     )
     runs = expand(load(text))
     points = ["num_slots=4-scoring=sigmoid", "num_slots=8-scoring=sigmoid", "num_slots=16", "num_slots=8"]
-    assert list(runs) == [f"{run}-seed={seed}" for run in ("content", "num_slots=4", *points) for seed in (1, 2)]
-    assert runs["num_slots=8-scoring=sigmoid-seed=2"].model.attention["num_slots"] == 8
+    assert list(runs) == [
+        f"{run}-seed={seed}-max_length={length}"
+        for run in ("content", "memory-num_slots=4", *points)
+        for seed in (1, 2)
+        for length in (5, 6)
+    ]
+    run = runs["num_slots=8-scoring=sigmoid-seed=2-max_length=5"]
+    assert (run.training.seed, run.data.copy.max_length, run.model.attention["num_slots"]) == (2, 5, 8)
+    assert runs["content-seed=1-max_length=6"].model.attention == {"name": "content", "cache_keys": True}
+    assert all(run.sweep is None for run in runs.values())
 
 
 def test_a_run_of_a_sweep_is_the_config_with_the_same_overrides(load):
@@ -236,13 +192,6 @@ def test_a_sweep_with_equal_runs_is_refused(load, sweep):
         expand(load(COPY + f"sweep: {{{sweep}}}"))
 
 
-@pytest.mark.parametrize("override", ["model.units=---\n", "model.units\n", "a\nb=1", "model.units=[\n"])
-def test_an_error_about_an_override_is_a_single_line(load, override):
-    with pytest.raises(ConfigError) as error:
-        load(COPY, override)
-    assert "\n" not in str(error.value)
-
-
 def test_runs_are_named_by_full_keys_where_the_last_parts_coincide(load):
     sizes = "cells: [{training.batch_size: 32}, {decoding.batch_size: 16}, {decoding.batch_size: 32}]"
     runs = expand(load(COPY + f"sweep: {{{sizes}}}"))
@@ -269,10 +218,7 @@ def test_a_key_of_the_grid_and_of_a_cell_is_refused(load, name):
     ("sweep", "message"),
     [
         ("grid: {model.unit: [3]}", "sweep run unit=3: model.unit: unknown key; did you mean units?"),
-        ("grid: {model.units: [3, 0]}", "sweep run units=0: model.units: must be at least 1, not 0"),
         ("cells: [{model.units.x: 3}]", "sweep run x=3: model.units: expected an int, not {'x': 3}"),
-        ("cells: [{model: 3}]", "sweep run model=3: model: expected a mapping, not 3"),
-        ("grid: {sweep.grid: [1]}", "sweep run grid=1: sweep.grid: expected a mapping, not 1"),
         ("grids: [{model.units: [3, 0]}]", "sweep run units=0: model.units: must be at least 1, not 0"),
     ],
 )
@@ -381,10 +327,9 @@ def test_an_unusable_base_is_refused(load_files, base, message):
 @pytest.mark.parametrize(
     "overrides",
     [
-        [],
-        ["training.learning_rate=1e-7", "training.stop_at=99.5", "model.encoder_units=8"],
+        ["training.learning_rate=1e-7", "training.stop_at=99.5", "sweep={grid: {model.units: [1, 2]}}"],
         ["data={folder: 'a: b # ünï'}", "model.attention={name: memory, temperature: 1e-30}", "model.bridge=zero"],
-        ["sweep={grid: {model.units: [1, 2]}}", "model.mix=false"],
+        ["data.folder='1e5'"],  # a str, as are folders named after a commit
     ],
 )
 def test_a_dumped_config_loads_as_the_same(load, overrides):
@@ -479,27 +424,12 @@ def test_differences_list_dotted_keys_with_both_values(load):
     theirs = configs.to_dict(load())
     ours = configs.to_dict(load(COPY, "training.seed=2", "model.attention.name=content"))
     assert configs.differences(theirs, theirs) == []
-    assert [difference.key for difference in configs.differences(theirs, ours)] == [
-        "model.attention.name",
-        "training.seed",
-    ]
     assert [str(difference) for difference in configs.differences(theirs, ours)] == [
         "model.attention.name (memory there, content here)",
         "training.seed (1 there, 2 here)",
     ]
-
-
-@pytest.mark.parametrize("folder", ["0o17", "'010'", "'no'", "'2017-09-09'"])
-def test_a_str_that_looks_like_another_type_stays_a_str(folder, load, tmp_path):
-    config = load(f"data: {{folder: {folder}}}\n")
-    assert config.data.folder == folder.strip("'")
-    (tmp_path / "again.yaml").write_text(configs.dump(config))
-    assert configs.load(str(tmp_path / "again.yaml"), []) == config
-
-
-def test_tasks_of_different_names_differ_by_their_names():
-    theirs, ours = {"max_length": 5, "seed": 1}, {"name": "sort", "max_length": 5, "seed": 2}
-    assert [difference.key for difference in configs.differences(theirs, ours)] == ["seed", "name"]
+    task = {"name": "sort", "max_length": 5, "seed": 2}
+    assert [key for key, *_ in configs.differences({"max_length": 5, "seed": 1}, task)] == ["seed", "name"]
 
 
 def test_numbers_may_be_those_of_numpy():
@@ -510,10 +440,7 @@ def test_numbers_may_be_those_of_numpy():
     assert configs.dump(of_numpy) == configs.dump(plain)
 
 
-@pytest.mark.parametrize(
-    "tree",
-    [{1: 2}, {"model": {1: 2}}, {"model": {"attention": {1: 2}}}, {"training": {None: 2}}, {"data": {"copy": {(): 2}}}],
-)
+@pytest.mark.parametrize("tree", [{1: 2}, {"model": {"attention": {1: 2}}}, {"data": {"copy": {(): 2}}}])
 def test_a_key_of_a_mapping_that_is_no_str_is_unknown(tree):
-    with pytest.raises(ConfigError, match=r"(1|None|\(\)): unknown (key|option)"):
+    with pytest.raises(ConfigError, match=r"(1|\(\)): unknown (key|option)"):
         configs.from_dict({"data": {"copy": {}}, **tree})
