@@ -119,22 +119,6 @@ def test_signatures_of_tokens_need_no_memattn(exported, tmp_path):
     np.testing.assert_allclose(outputs["weights"], np.ones_like(outputs["weights"]), rtol=1e-4)  # of Bahdanau attention
 
 
-def test_results_do_not_depend_on_the_batch_or_its_width(exported):
-    folder, run = exported[0]
-    search = tf.saved_model.load(folder).signatures["search"]
-    ids = run.vocabulary.encode(run.tokenizer.encode("Haus Hund.", "source"))
-    results = []
-    for rows, width in ((1, len(ids)), (3, 9), (2, 33)):
-        source = np.zeros([rows, width], np.int32)
-        source[0, : len(ids)] = ids
-        results.append({name: tensor.numpy()[0] for name, tensor in search(source=tf.constant(source)).items()})
-    alone, *in_batches = results
-    longest = alone["lengths"].max()
-    for in_batch in in_batches:
-        np.testing.assert_array_equal(alone["tokens"][:, :longest], in_batch["tokens"][:, :longest])
-        np.testing.assert_allclose(alone["scores"], in_batch["scores"], rtol=1e-3)
-
-
 def test_an_ensemble_is_exported(runs, tmp_path):
     both = load(runs[0], [], None)
     assert saved_model.export(both, str(tmp_path / "both"), max_source_length=12) == 12
@@ -148,8 +132,6 @@ def test_a_batch_may_be_empty_or_of_padding_alone(exported):
         outputs = signatures["search"](source=tf.constant(source))
         assert outputs["tokens"].shape[:2] == outputs["lengths"].shape == outputs["scores"].shape == (len(source), 3)
         assert (outputs["lengths"].numpy() == 0).all()
-    outputs = signatures["serving_default"](source=tf.constant(np.zeros([0, 5], "S1")))
-    assert outputs["tokens"].shape[:2] == (0, 3)
     outputs = signatures["translate_and_align"](source=tf.constant(np.zeros([0, 5], "S1")))
     assert outputs["alignments"].shape[::3] == (0, 6)
 
