@@ -238,19 +238,6 @@ def test_the_order_is_a_function_of_seed_and_epoch(window):
     assert as_lists(epoch_of(first, 1)) != as_lists(epoch_of(make_batches(seed=6), 1))
 
 
-def test_the_shuffle_is_an_uncorrelated_permutation_of_the_corpus():
-    pairs = 20_011
-    batches = make_batches(corpus=make_corpus(pairs=pairs, longest=2))
-    orders = [batches._shuffled(np.arange(pairs), epoch) for epoch in range(2)]
-    for order in orders:
-        assert np.array_equal(np.sort(order), np.arange(pairs))
-        for lag in (1, 2, 7):
-            assert abs(np.corrcoef(order[:-lag], order[lag:])[0, 1]) < 0.03
-        assert abs(np.corrcoef(order, np.arange(pairs))[0, 1]) < 0.03
-    assert abs(np.corrcoef(*orders)[0, 1]) < 0.03
-    assert np.array_equal(batches._shuffled(np.arange(500, 600), 1), orders[1][500:600])
-
-
 def test_a_resumed_stream_yields_the_same_remaining_batches(window):
     batches = make_batches()
     uninterrupted = list(itertools.islice(batches.stream(0, 0, 0), 40))

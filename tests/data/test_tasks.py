@@ -2,7 +2,6 @@
 
 import hashlib
 import operator
-import os
 
 import numpy as np
 import pytest
@@ -163,20 +162,6 @@ def test_a_complete_folder_is_left_untouched(folder):
     tasks.prepare(SMALL, str(folder))
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
     assert (folder / "train.source").read_text(encoding="utf-8") == "mine\n"
-
-
-def test_a_preparation_that_failed_is_repeated(tmp_path, folder, monkeypatch):
-    def full(path):
-        raise OSError(28, "No space left on device")
-
-    again = tmp_path / "again"
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="No space"):
-            tasks.prepare(SMALL, str(again))
-    assert os.listdir(tmp_path) == ["copy"]
-    tasks.prepare(SMALL, str(again))
-    assert contents(again) == contents(folder)
 
 
 @pytest.mark.slow

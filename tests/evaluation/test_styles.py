@@ -37,19 +37,10 @@ def test_different_mechanisms_have_their_colours_whatever_else_is_drawn():
     assert len({colour for colour, _ in outside}) == 3
 
 
-def luminance(colour):
-    """Relative luminance of a colour, as WCAG defines it."""
-    shares = [part / 255 for part in bytes.fromhex(colour[1:])]
-    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
 @pytest.mark.parametrize("number", [2, 14])
-def test_many_lines_of_one_mechanism_are_dark_and_differ_from_each_other(number):
+def test_many_lines_of_one_mechanism_differ_from_each_other(number):
     lines = styles.line_styles([{"name": "windowed_memory", "num_slots": 16}] * (number - 1) + [{"name": "none"}])
     assert len(set(lines)) == number
-    for colour, _ in lines:
-        assert 1.05 / (luminance(colour) + 0.05) > 2.9  # contrast with white
     for (colour, dash), (other_colour, other_dash) in itertools.combinations(lines, 2):
         distance = sum(abs(a - b) for a, b in zip(*map(bytes.fromhex, (colour[1:], other_colour[1:])), strict=True))
         assert distance > 100 or (distance == 0 and dash != other_dash)
