@@ -290,11 +290,9 @@ def test_an_error_of_tensorflow_is_reported_by_its_relevant_line(capsys):
 
 # id -> module, arguments, a part of the message, exit status
 COMMANDS = {
-    "missing flag": ("train", ["--run_dir=x"], "--config is missing", USAGE),
     "text for an int": ("eval", ["--run_dir=x", "--repeats=3.5"], "--repeats=3.5: expected an int; see", USAGE),
     "text for a bool": ("eval", ["--run_dir=x", "--rouge=3"], "--rouge=3: expected true or false; see", USAGE),
     "no flag": ("eval", ["--run_dir=x", "deeper"], "deeper: not a flag", USAGE),
-    "split and files": ("eval", ["--run_dir=x", "--split=valid", "--source=a", "--target=b"], "--split", USAGE),
     "config": ("train", ["--config=broken.yaml", "--run_dir=new"], "broken.yaml:2: modle: ", USAGE),
     "run": ("train", ["--config=good.yaml", "--run_dir=file/new"], "file/new: Not a dir", FAILURE),
 }

@@ -47,25 +47,15 @@ def test_the_command_prints_the_config_with_its_overrides_and_trains_nothing(com
 
 def test_a_file_is_preferred_to_a_shipped_config_of_the_same_name(tmp_path, monkeypatch):
     assert configs.load("copy/small", []) == configs.load(str(ROOT / "configs/copy/small.yaml"), [])
-    assert configs.load("multi30k/seeds", []).sweep is not None
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "copy").mkdir()
     (tmp_path / "copy" / "small").write_text("{data: {folder: mine}}", encoding="utf-8")
+    for path, base in ((tmp_path / "beside.yaml", "copy/small"), (tmp_path / "shipped.yaml", "own_text/small")):
+        path.write_text(f"base: {base}\n")
+    assert configs.load(str(tmp_path / "beside.yaml"), []).data.folder == "mine"
+    from_shipped = configs.load(str(tmp_path / "shipped.yaml"), ["data.folder=mine"])
+    assert from_shipped == configs.load("own_text/small", ["data.folder=mine"])
+    monkeypatch.chdir(tmp_path)
     assert configs.load("copy/small", []).data.folder == "mine"
-
-
-def test_a_base_may_be_a_shipped_config(tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text("base: own_text/small\ndata: {folder: mine}\n")
-    assert configs.load(str(path), []) == configs.load("own_text/small", ["data.folder=mine"])
-
-
-def test_a_file_beside_a_config_comes_before_a_shipped_config_of_its_name(tmp_path):
-    (tmp_path / "copy").mkdir()
-    (tmp_path / "copy" / "small").write_text("data: {folder: here}\n")
-    path = tmp_path / "mine.yaml"
-    path.write_text("base: copy/small\n")
-    assert configs.load(str(path), []).data.folder == "here"
 
 
 def test_another_package_may_have_a_folder_of_configs(tmp_path, monkeypatch):

@@ -57,7 +57,7 @@ def load(tmp_path):
     return load
 
 
-@pytest.mark.parametrize("mapping", ["model:", "model: {}", "training: ~", "decoding:", "sweep:"])
+@pytest.mark.parametrize("mapping", ["model: {}", "training: ~", "sweep:"])
 def test_an_empty_mapping_has_its_defaults(load, mapping):
     assert load(COPY + mapping) == load()
 
@@ -99,13 +99,7 @@ def value_of(config, key):
         ("model: {units: 3}\n", ["data.copy.max_length=2"], {"model.units": 3, "data.copy.max_length": 2}),
         (COPY, ["model.attention.num_slots=3"], {"model.attention.name": "memory", "model.attention.num_slots": 3}),
         (MEMORY, ["model.attention.name=memory"], {"model.attention.num_slots": 4}),
-        (
-            COPY + "model: {attention: {num_slots: 4}}",
-            ["model.attention.name=memory"],
-            {"model.attention.num_slots": 4},
-        ),
         (MEMORY, ["model.attention.name=content"], {"model.attention": REPLACED, "model.units": 3}),
-        (MEMORY, ["model.attention={name: content}"], {"model.attention": REPLACED, "model.units": 3}),
         (SHORT, ["data.task.name=sort"], {"data.copy": None, "data.task.name": "sort", "data.num_buckets": 3}),
         (SHORT, ["data.num_buckets=4", "data.task=null"], {"data.copy.max_length": 5, "data.num_buckets": 4}),
         (SHORT, ["data.folder=here"], {"data.copy.max_length": 5, "data.folder": "here"}),
@@ -166,30 +160,13 @@ def test_the_runs_of_a_sweep_are_its_cells_and_the_union_of_its_grids(load):
 
 def test_a_run_of_a_sweep_is_the_config_with_the_same_overrides(load):
     config = load(COPY + "training: {seed: 7}\nsweep: {grid: {model.attention.name: [content], model.units: [3]}}")
-    runs = expand(config)
-    assert runs == {
-        "content-units=3": load(COPY, "training.seed=7", "model.attention.name=content", "model.units=3"),
-    }
+    run = load(COPY, "training.seed=7", "model.attention.name=content", "model.units=3")
+    assert expand(config) == {"content-units=3": run}
 
 
 def test_names_of_runs_are_single_folders(load):
     runs = expand(load(COPY + 'sweep: {grid: {data.folder: [../a b, c/d, "a\\nb"]}}'))
     assert list(runs) == ["folder=.._ab", "folder=c_d", "folder=a_b"]
-
-
-@pytest.mark.parametrize(
-    "sweep",
-    [
-        "grid: {model.units: [3, 4, 3]}",
-        "cells: [{model.units: 3}, {model.units: 3}]",
-        "cells: [{model.attention: {name: content}}, {model.attention.name: content}]",
-        "cells: [{model.units: 3}, {model.units: 3, model.layers: 2}]",
-    ],
-)
-def test_a_sweep_with_equal_runs_is_refused(load, sweep):
-    names = "units=3|content|units=3 and units=3-layers=2"
-    with pytest.raises(ConfigError, match=f"^sweep: .*({names}); change one$"):
-        expand(load(COPY + f"sweep: {{{sweep}}}"))
 
 
 def test_runs_are_named_by_full_keys_where_the_last_parts_coincide(load):
@@ -208,41 +185,25 @@ def test_equal_points_of_two_grids_give_a_single_run_also_if_a_default_is_writte
     assert [run.model.layers for run in runs.values()] == [2, 2, 1]
 
 
-@pytest.mark.parametrize("name", ["cells", "grids"])
-def test_a_key_of_the_grid_and_of_a_cell_is_refused(load, name):
-    with pytest.raises(ConfigError, match=rf"sweep.{name}\[0\].model.units: .*sweep.grid"):
-        load(COPY + f"sweep: {{grid: {{model.units: [3]}}, {name}: [{{model.units: [4]}}]}}")
-
-
 @pytest.mark.parametrize(
     ("sweep", "message"),
     [
-        ("grid: {model.unit: [3]}", "sweep run unit=3: model.unit: unknown key; did you mean units?"),
-        ("cells: [{model.units.x: 3}]", "sweep run x=3: model.units: expected an int, not {'x': 3}"),
-        ("grids: [{model.units: [3, 0]}]", "sweep run units=0: model.units: must be at least 1, not 0"),
+        ("grid: {model.units: [3, 4, 3]}", r"^sweep: .*: units=3; change one$"),
+        ("cells: [{model.attention: {name: content}}, {model.attention.name: content}]", "^sweep: .*: content; change"),
+        ("cells: [{model.units: 3}, {model.units: 3, model.layers: 2}]", "^sweep: .*: units=3 and units=3-layers=2; "),
+        ("grid: {model.units: [3]}, cells: [{model.units: 4}]", r"sweep.cells\[0\].model.units: in sweep.grid too"),
+        ("grid: {model.units: [3]}, grids: [{model.units: [4]}]", r"sweep.grids\[0\].model.units: in sweep.grid too"),
+        ("grid: {model.unit: [3]}", r"^sweep run unit=3: model.unit: unknown key; did you mean units\?"),
+        ("cells: [{model.units.x: 3}]", "^sweep run x=3: model.units: expected an int, not {'x': 3}"),
+        ("grids: [{model.units: [3, 0]}]", "^sweep run units=0: model.units: must be at least 1, not 0"),
+        ("grids: 3", "config.yaml:2: sweep.grids: expected a list, not 3$"),
+        ("grids: [3]", r":2: sweep.grids\[0\]: expected a mapping of dotted keys to values, not 3$"),
+        ("grids: [{model.units: []}]", r":2: sweep.grids\[0\].model.units: expected a list of one value or more, not "),
     ],
 )
-def test_all_runs_of_a_sweep_are_checked_before_the_first_starts(load, sweep, message):
-    with pytest.raises(ConfigError) as refused:
+def test_a_sweep_is_checked_before_its_first_run_starts(load, sweep, message):
+    with pytest.raises(ConfigError, match=message):
         expand(load(COPY + f"sweep: {{{sweep}}}"))
-    assert str(refused.value).startswith(message)
-
-
-@pytest.mark.parametrize(
-    ("grids", "message"),
-    [
-        ("3", "config.yaml:2: sweep.grids: expected a list, not 3"),
-        ("[3]", "config.yaml:2: sweep.grids[0]: expected a mapping of dotted keys to values, not 3"),
-        (
-            "[{model.units: []}]",
-            "config.yaml:2: sweep.grids[0].model.units: expected a list of one value or more, not []",
-        ),
-    ],
-)
-def test_malformed_grids_are_refused(load, grids, message):
-    with pytest.raises(ConfigError) as refused:
-        load(COPY + f"sweep: {{grids: {grids}}}")
-    assert str(refused.value).endswith(message)
 
 
 @pytest.fixture
@@ -367,19 +328,12 @@ def test_an_argument_without_a_default_is_required(load, monkeypatch):
 
 def test_a_subclass_has_the_keys_of_its_base(load, monkeypatch):
     class Warm(WindowedMemoryAttention):
-        def __init__(self, *, temperature: float = 1.0, **kwargs):
-            super().__init__(**kwargs)
-            self.temperature = temperature
-
-    class Small(WindowedMemoryAttention):
-        def __init__(self, *, num_slots: int = 2, **kwargs):
+        def __init__(self, *, num_slots: int = 2, temperature: float = 1.0, **kwargs):
             super().__init__(num_slots=num_slots, **kwargs)
 
     monkeypatch.setitem(MECHANISMS, "warm", Warm)
-    monkeypatch.setitem(MECHANISMS, "small", Small)
-    keys = {"temperature": 1.0, "num_slots": 3, "read": "additive", "read_units": 128}
-    assert load(COPY, "model.attention={name: warm, num_slots: 3}").model.attention == {"name": "warm", **keys}
-    assert load(COPY, "model.attention={name: small}").model.attention["num_slots"] == 2
+    keys = {"num_slots": 2, "temperature": 1.0, "read": "additive", "read_units": 128}
+    assert load(COPY, "model.attention={name: warm}").model.attention == {"name": "warm", **keys}
 
 
 POSTPONED = """
@@ -409,11 +363,8 @@ def test_a_mechanism_may_postpone_its_annotations(load, monkeypatch):
     exec(compile(POSTPONED, "a_file.py", "exec", dont_inherit=True), namespace)
     for name in ("Postponed", "Unchecked"):
         monkeypatch.setitem(MECHANISMS, name.lower(), namespace[name])
-    loaded = load(COPY, "model.attention={name: postponed, width: 3, rate: 1}")
-    assert loaded.model.attention == {"name": "postponed", "width": 3, "scoring": "a", "rate": 1.0}
-    assert configs.from_dict(configs.to_dict(loaded)) == loaded
-    with pytest.raises(ConfigError, match="model.attention.width: .*not 'x'"):
-        load(COPY, "model.attention={name: postponed, width: x}")
+    attention = load(COPY, "model.attention={name: postponed, width: 3, rate: 1}").model.attention
+    assert attention == {"name": "postponed", "width": 3, "scoring": "a", "rate": 1.0}
     with pytest.raises(ConfigError, match="model.attention.scoring: 'c' .*a, b"):
         load(COPY, "model.attention={name: postponed, width: 3, scoring: c}")
     unchecked = load(COPY, "model.attention={name: unchecked, width: 3, sizes: x}").model.attention

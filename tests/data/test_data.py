@@ -177,18 +177,16 @@ def test_only_the_last_batch_of_a_window_is_filled_up_and_its_padding_comes_last
     assert sum(not row.all() for row in rows) == 1  # 53 is no multiple of 4
 
 
-def test_there_are_as_many_shapes_as_buckets(window):
-    batches = make_batches()
+@pytest.mark.parametrize(("options", "most_tokens"), [({}, None), ({"batch_size": 60, "batch_type": "tokens"}, 60)])
+def test_there_are_as_many_shapes_as_buckets_of_at_most_batch_size_tokens_per_side(window, options, most_tokens):
+    batches = make_batches(**options)
     shapes = {(source.shape, target.shape) for epoch in range(3) for source, target in epoch_of(batches, epoch)}
-    assert shapes == {((4, source), (4, target)) for source, target in batches.widths}
+    rows = [most_tokens // max(widths) if most_tokens else 4 for widths in batches.widths]
+    assert shapes == {
+        ((number, source), (number, target))
+        for number, (source, target) in zip(rows, batches.widths.tolist(), strict=True)
+    }
     assert len(shapes) == 3
-
-
-def test_batches_of_tokens_hold_at_most_batch_size_tokens_per_side():
-    batches = make_batches(batch_size=60, batch_type="tokens")
-    shapes = {(source.shape, target.shape) for epoch in range(3) for source, target in epoch_of(batches, epoch)}
-    assert shapes == {((60 // max(widths), widths[0]), (60 // max(widths), widths[1])) for widths in batches.widths}
-    assert len({rows for (rows, _), _ in shapes}) > 1
     with pytest.raises(DataError, match=r"training.batch_size: .*5 tokens .*\d+-token"):
         make_batches(batch_size=5, batch_type="tokens")
 
