@@ -140,7 +140,7 @@ def test_help_of_a_script_is_printed_without_warnings_or_tensorflow(script):
     [
         (["train", "--config=copy/small"], "--run_dir is missing"),
         (["eval", "--run_dir=a", "--source=b"], "--source and --target: give both"),
-        (["eval", "--run_dir=a", "--source=b", "--target=c", "--split=valid"], "--split"),
+        (["eval", "--run_dir=a", "--source=b", "--target=c", "--split=d"], "--source and --target: give both, or a --"),
         (["translate"], "--run_dir is missing"),
         (["train", "--config=nowhere", "--run_dir=a"], "nowhere: cannot read the config: No such file"),
         (["sweep", "--config=nowhere", "--list"], "nowhere: cannot read the config: No such file"),

@@ -80,6 +80,13 @@ def files(tmp_path):
     return splits
 
 
+@pytest.fixture
+def prepared(files, tmp_path):
+    """The folder of a corpus that was prepared from the files."""
+    parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    return tmp_path / "out"
+
+
 @pytest.mark.parametrize("units", tokenizers.UNITS)
 def test_a_prepared_corpus_holds_the_pairs_of_the_text(files, tmp_path, units):
     settings = dataclasses.replace(SETTINGS, text=dataclasses.replace(SETTINGS.text, units=units), max_length=299)
@@ -95,13 +102,11 @@ def test_a_prepared_corpus_holds_the_pairs_of_the_text(files, tmp_path, units):
         is_different = [line != expected_line for line, expected_line in zip(decoded_lines, expected, strict=True)]
         assert sum(is_different) <= 1  # the line with odd white space
     assert read_lines(str(tmp_path / "out" / "test.reference")) == read_lines(files["test"][1])
-    mapped = corpus.read_corpus(str(tmp_path / "out"), "train", corpus.read_vocabulary(str(tmp_path / "out/vocab.txt")))
-    assert isinstance(mapped.source.ids, np.memmap)
-    assert mapped.source.ids.dtype == np.uint16
-    assert (counts["source_tokens"], counts["longest_source"]) == (
-        mapped.source.offsets[-1],
-        mapped.source.lengths().max(),
-    )
+    vocabulary = corpus.read_vocabulary(str(tmp_path / "out/vocab.txt"))
+    source = corpus.read_corpus(str(tmp_path / "out"), "train", vocabulary).source
+    assert isinstance(source.ids, np.memmap)
+    assert source.ids.dtype == np.uint16
+    assert (counts["source_tokens"], counts["longest_source"]) == (source.offsets[-1], source.lengths().max())
 
 
 def test_a_pair_may_have_exactly_as_many_units_as_max_length(files, tmp_path):
@@ -131,8 +136,9 @@ def test_a_corpus_does_not_depend_on_processes_or_compression(files, tmp_path, m
 
 
 @pytest.mark.parametrize("written", ["train.target.ids.npy", corpus.MANIFEST])
-def test_an_interrupted_preparation_leaves_no_folder_and_can_be_repeated(files, tmp_path, monkeypatch, written):
-    parallel.prepare(files, SETTINGS, str(tmp_path / "whole"), 1)
+def test_an_interrupted_preparation_leaves_no_folder_and_can_be_repeated(
+    files, prepared, tmp_path, monkeypatch, written
+):
     rename, before = os.replace, set(os.listdir(tmp_path))
 
     def interrupt(path, *arguments):
@@ -143,10 +149,10 @@ def test_an_interrupted_preparation_leaves_no_folder_and_can_be_repeated(files, 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+            parallel.prepare(files, SETTINGS, str(tmp_path / "again"), 1)
     assert set(os.listdir(tmp_path)) == before
-    parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-    assert without_commands(tmp_path / "out") == without_commands(tmp_path / "whole")
+    parallel.prepare(files, SETTINGS, str(tmp_path / "again"), 1)
+    assert without_commands(tmp_path / "again") == without_commands(prepared)
 
 
 def test_a_second_preparation_of_a_folder_is_refused(files, tmp_path, monkeypatch):
@@ -176,17 +182,15 @@ def test_an_unrelated_folder_is_left_alone(files, tmp_path, manifest):
     assert contents(tmp_path / "mine") == before
 
 
-def test_other_settings_or_files_are_refused_for_a_complete_corpus(files, tmp_path):
-    folder = tmp_path / "out"
-    parallel.prepare(files, SETTINGS, str(folder), 1)
-    before = contents(folder)
+def test_other_settings_or_files_are_refused_for_a_complete_corpus(files, prepared):
+    before = contents(prepared)
     with pytest.raises(ConfigError, match=r"bpe_units \(\d+ there, 50 here\)"):
-        parallel.prepare(files, Settings(SETTINGS.text, bpe_units=50), str(folder), 1)
+        parallel.prepare(files, Settings(SETTINGS.text, bpe_units=50), str(prepared), 1)
     with open(files["valid"][0], "a", encoding="utf-8") as file:
         file.write("\n")
     with pytest.raises(ConfigError, match=r"holds another corpus \(other files\)"):
-        parallel.prepare(files, SETTINGS, str(folder), 1)
-    assert contents(folder) == before
+        parallel.prepare(files, SETTINGS, str(prepared), 1)
+    assert contents(prepared) == before
 
 
 @pytest.mark.parametrize("units", tokenizers.UNITS)
@@ -218,14 +222,13 @@ def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch, 
 
 @pytest.mark.parametrize(
     ("name", "problem"),
-    [("first", "raw en de.*tokenized en de"), ("nowhere", "its text is unprepared, not tokenized en de")],
+    [("out", "raw en de.*tokenized en de"), ("nowhere", "its text is unprepared, not tokenized en de")],
 )
-def test_a_vocabulary_that_does_not_fit_is_refused(files, tmp_path, name, problem):
-    parallel.prepare(files, SETTINGS, str(tmp_path / "first"), 1)
+def test_a_vocabulary_that_does_not_fit_is_refused(files, prepared, tmp_path, name, problem):
     tokenized = Settings(TextSettings("tokenized", "en", "de"), None, None, seed=None)
     with pytest.raises(ConfigError, match=f"--vocabulary_of .*{name}: .*{problem}"):
-        parallel.prepare(files, tokenized, str(tmp_path / "out"), 1, str(tmp_path / name))
-    assert not (tmp_path / "out").exists()
+        parallel.prepare(files, tokenized, str(tmp_path / "second"), 1, str(prepared.parent / name))
+    assert not (tmp_path / "second").exists()
 
 
 def test_workers_end_with_their_parent():
@@ -336,11 +339,8 @@ def test_wrong_commands_are_reported_in_one_line(arguments, problem, run):
         ("vocab.txt", lambda path: path.write_text("a\nb\n"), "vocab.txt: not the one that .*out was prepared with"),
     ],
 )
-def test_a_damaged_corpus_is_refused(files, tmp_path, name, spoil, problem):
-    parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-    spoil(tmp_path / "out" / name)
+def test_a_damaged_corpus_is_refused(prepared, name, spoil, problem):
+    spoil(prepared / name)
     with pytest.raises(DataError, match=problem):
-        pairs = corpus.read_corpus(
-            str(tmp_path / "out"), "train", corpus.read_vocabulary(str(tmp_path / "out/vocab.txt"))
-        )
+        pairs = corpus.read_corpus(str(prepared), "train", corpus.read_vocabulary(str(prepared / "vocab.txt")))
         list(TrainingBatches(pairs, batch_size=8, num_buckets=1, seed=1).window(0, 0))
