@@ -25,7 +25,7 @@ def release(language):
     for name, start in ((wmt17.VALIDATION[f"en-{language}"], 500), ("newstest2016", 550)):
         dev[f"dev/{name}.tc.en"] = text(ENGLISH[start : start + 50])
         dev[f"dev/{name}.tc.{language}"] = text(FOREIGN[start : start + 50])
-    folder = f"/{language}-en"
+    folder = f"{language}-en"
     return {
         f"{folder}/corpus.tc.en.gz": gzip.compress(text([*ENGLISH[:249], "", *ENGLISH[250:500]])),
         f"{folder}/corpus.tc.{language}.gz": gzip.compress(text(FOREIGN[:500])),
@@ -34,10 +34,9 @@ def release(language):
 
 
 @pytest.mark.slow
-def test_a_language_pair_is_downloaded_and_prepared(server, tmp_path):
+def test_a_language_pair_is_downloaded_and_prepared(serve, tmp_path):
     folder = "data/wmt17.en-tr"
-    server.contents = release("tr")
-    flags = ["--pair", "en-tr", "--base_url", server.url, "--bpe_units", "100", "--workers", "1"]
+    flags = ["--pair", "en-tr", "--base_url", serve(release("tr")), "--bpe_units", "100", "--workers", "1"]
     result = run_python(ROOT / "data/wmt17.py", *flags, folder=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "499 training pairs of 500 (1 empty and 0 of more than 200 units dropped)" in result.stdout
@@ -51,10 +50,10 @@ def test_a_language_pair_is_downloaded_and_prepared(server, tmp_path):
 
 
 @pytest.mark.parametrize("names", [["dev/x"], ["a/newstest2015.tc.en", "b/newstest2015.tc.en"]])
-def test_a_file_of_the_archive_that_is_missing_or_there_twice_is_named(server, tmp_path, names):
-    server.contents = {**release("de"), "/de-en/dev.tgz": tar_gz(dict.fromkeys(names, b"a\n"))}
+def test_a_file_of_the_archive_that_is_missing_or_there_twice_is_named(serve, tmp_path, names):
+    url = serve({**release("de"), "de-en/dev.tgz": tar_gz(dict.fromkeys(names, b"a\n"))})
     with pytest.raises(DataError, match="de-en/dev: holds [02] files newstest2015.tc.en, not one"):
-        wmt17.fetch("en-de", server.url, str(tmp_path))
+        wmt17.fetch("en-de", url, str(tmp_path))
 
 
 def test_a_number_of_pairs_unlike_the_papers_is_reported():
