@@ -16,7 +16,6 @@ from memattn.runs import checkpoints
 from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.run import BEST, CHECKPOINTS, CONFIG, METADATA, Run
 from memattn.runs.trained import load_model
-from memattn.sweeps.runs import expand
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
 
@@ -58,7 +57,6 @@ def status_of_refusal(capsys, command, *fragments):
         ("model: {attention: {name: bahdanau, num_slots: 3}}\n", "num_slots: unknown option of bahdanau; its option"),
         ("model: {attention: {nmae: bahdanau}}\n", ".attention.nmae: unknown option of memory; did you mean name?"),
         ("model: {attention: {name: bahdanau, units: 3}}\n", "model.attention.units: unknown option of bahdanau; "),
-        ("sweep: {grid: {model.attention: [{name: {memory}}]}}\n", ".name: {'memory': None} is none of none, "),
         ("decoding:\n  n_best: 11\n", ":3: decoding.n_best: 11 is more than decoding.beam_size = 10"),
         ("model: {tie_embeddings: all, units: 3}\n", "model.tie_embeddings: all needs embedding_size: 3, as units"),
     ],
@@ -66,7 +64,7 @@ def status_of_refusal(capsys, command, *fragments):
 def test_a_broken_config_is_refused(content, message, tmp_path, capsys):
     path = tmp_path / "config.yaml"
     path.write_text(content if content.startswith("data") else COPY + content, encoding="utf-8")
-    assert status_of_refusal(capsys, lambda: expand(configs.load(str(path), [])), message) == USAGE
+    assert status_of_refusal(capsys, lambda: configs.load(str(path), []), message) == USAGE
 
 
 @pytest.mark.parametrize(

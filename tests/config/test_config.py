@@ -246,9 +246,9 @@ def test_another_kind_of_model_drops_the_keys_that_it_does_not_have(load_files):
     assert (back.model.layers, back.model.mix) == (3, True)
 
 
-@pytest.mark.parametrize("changes", ["width: 1", "kind: extended, mix: false", "kind: [extended]", "kind: extendet"])
+@pytest.mark.parametrize("changes", ["width: 1", "kind: extended, mix: false", "kind: extendet"])
 def test_unknown_kinds_and_keys_of_other_kinds_are_refused(load, changes):
-    right = r"is for model.kind: .*|is none of seq2seq, neural_gpu, markovian, extended(; did you mean extended\?)?"
+    right = r"is for model.kind: .*|is none of seq2seq, neural_gpu, markovian, extended; did you mean extended\?"
     with pytest.raises(ConfigError, match=rf"config.yaml:2: model.(width|mix|kind): .*({right})"):
         load(COPY + f"model: {{{changes}}}")
 
@@ -389,9 +389,3 @@ def test_numbers_may_be_those_of_numpy():
         for rate, seed in ((0.001, 2), (np.float64(0.001), np.int64(2)))
     )
     assert configs.dump(of_numpy) == configs.dump(plain)
-
-
-@pytest.mark.parametrize("tree", [{1: 2}, {"model": {"attention": {1: 2}}}, {"data": {"copy": {(): 2}}}])
-def test_a_key_of_a_mapping_that_is_no_str_is_unknown(tree):
-    with pytest.raises(ConfigError, match=r"(1|\(\)): unknown (key|option)"):
-        configs.from_dict({"data": {"copy": {}}, **tree})

@@ -1,8 +1,9 @@
-"""Byte-pair encoding is undone exactly, and text becomes tokens and text again."""
+"""Text becomes tokens, by byte-pair encoding or spelling, and text again."""
 
 import random
 from collections import Counter
 
+import numpy as np
 import pytest
 from sacremoses.corpus import NonbreakingPrefixes
 
@@ -11,16 +12,18 @@ from memattn.data.tokenizer import SubwordTokenizer, TextSettings
 from memattn.data.units import SPACE, SpelledWords, Subwords, escape
 from memattn.data.vocabulary import SPECIAL_TOKENS, split_words
 from memattn.errors import DataError
+from memattn.serving.lines import Part, word_alignment
 
 ENGLISH = "a man in a green shirt rides his bike ; two women , three dogs and the boy 's ball . "
 CODES, _ = Subwords.learn(Counter((ENGLISH * 3).split()), 60)
+SPELLED = SpelledWords("the\ncat\nas\n")
 
 # What the units or their escapes treat specially, and parts of it.
 CHARACTERS = "ab@％0</w> \t\v\f\x1c\x1d\x1e\x1f\x85\u00a0\u2028\u2029\u202f\u3000\u0301\u200b\ufeff中👩‍👩‍👧"
 PIECES = [*CHARACTERS, *SPECIAL_TOKENS, SPACE, "  ", "the", "cat", "@@", "</w>", "％0020", "％ff05", "％d800"]
 
 
-@pytest.mark.parametrize("units", [Subwords(CODES), SpelledWords("the\ncat\nas\n")], ids=["bpe", "spelled"])
+@pytest.mark.parametrize("units", [Subwords(CODES), SPELLED], ids=["bpe", "spelled"])
 def test_lines_of_random_characters_are_undone_exactly(units):
     draw = random.Random(5)
     pieces = PIECES + [chr(draw.choice([*range(1, 10), *range(14, 0xD800)])) for _ in range(100)]
@@ -36,11 +39,17 @@ def test_lines_of_random_characters_are_undone_exactly(units):
 
 
 @pytest.mark.parametrize(
-    ("units", "line"),
-    [("a％000dman", "a man"), ("x ％@@ 0@@ 0@@ 0@@ a y", "x   y"), ("％0009 ％2028", "   "), ("ein Hun@@", "ein Hun")],
+    ("kind", "units", "line"),
+    [
+        ("bpe", "a％000dman", "a man"),
+        ("bpe", "x ％@@ 0@@ 0@@ 0@@ a y", "x   y"),
+        ("bpe", "ein Hun@@", "ein Hun"),
+        ("spelled", f"{SPACE} the {SPACE} {SPACE} a b {SPACE}", "the ab"),
+        ("spelled", SPACE, ""),
+    ],
 )
-def test_any_units_of_a_model_become_one_line(units, line):
-    assert SubwordTokenizer(TextSettings("raw", "en", "de"), CODES).decode([units.split(" ")]) == [line]
+def test_any_units_of_a_model_become_one_line(kind, units, line):
+    assert SubwordTokenizer(TextSettings("raw", "en", "de", kind), CODES).decode([units.split(" ")]) == [line]
     assert tokenizers.WhitespaceTokenizer().decode([["a\u2028b", "c"]]) == ["a b c"]
 
 
@@ -79,6 +88,52 @@ def test_units_are_numbered_by_their_words_and_each_unit_of_a_script_without_bla
         assert SubwordTokenizer(TextSettings(form, "en", "zh"), CODES).word_numbers(["我们@@", "用"]) == numbers
     european = ["a@@", "é@@", "나@@", "ж", "％@@", "0@@"]
     assert Subwords.word_numbers(european, segmented=False) == Subwords.word_numbers(european)
+
+
+@pytest.mark.parametrize(
+    ("line", "units"),  # worked out by hand
+    [
+        ("the dog", "the d o g"),
+        ("dog as", "d o g as"),
+        ("a big dog .", f"a {SPACE} b i g {SPACE} d o g {SPACE} ."),
+        ("cat . a cat", f"cat . {SPACE} a cat"),
+        ("", ""),
+    ],
+)
+def test_words_outside_the_dictionary_are_spelled_with_a_space_between_characters(line, units):
+    assert SPELLED.segment(line) == units.split()
+    assert SpelledWords.undo([units.split()]) == [line]
+
+
+@pytest.mark.parametrize(
+    ("units", "numbers"),
+    [
+        ([], []),
+        (["cat", ".", SPACE, "a", "b", "the", "c"], [0, 1, 2, 2, 2, 3, 4]),
+        (["cat", SPACE], [0, 0]),
+        (["cat", "a", SPACE, SPACE], [0, 1, 1, 1]),
+        ([SPACE, SPACE, "a"], [0, 0, 0]),
+    ],
+)
+def test_a_space_belongs_to_the_word_after_it_or_to_the_last(units, numbers):
+    assert SpelledWords.word_numbers(units) == numbers
+
+
+def test_the_vocabulary_has_all_characters_and_then_the_most_frequent_words():
+    words = Counter({"the": 9, "cat": 5, "cot": 5, "a": 20, "<unk>": 8, SPACE: 8, "at": 1})
+    characters = {*"thecatcota", *"<unk>", *SPACE}
+    dictionary, units = SpelledWords.learn(words, len(characters) + 3)
+    assert dictionary == "the\ncat\n"
+    assert (units[0], units[1], set(units[1:-2]), units[-2:]) == (SPACE, "a", characters, ["the", "cat"])
+    assert SpelledWords.learn(words, 3) == ("", [SPACE, "a", "t"])
+
+
+def test_the_words_of_a_piece_are_not_joined_to_those_before_it():
+    first, second = np.array([[1.0, 0], [0, 1]]), np.array([[1.0, 0]])
+    parts = [Part(["cat", "as"], ["k", "."], first), Part([], [], first[:0, :0]), Part(["a", "b"], ["x"], second)]
+    assert word_alignment(parts, SpelledWords.word_numbers) == "0-0 2-1"
+    parts[0] = Part(["cat", "."], ["k", "."], first)  # the source's word ".ab" was cut
+    assert word_alignment(parts, SpelledWords.word_numbers) == "0-0 1-1"
 
 
 @pytest.mark.parametrize("language", ["de", "ko", "zho_Hans"])
