@@ -296,6 +296,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_refused_command_ends_with_a_single_line_and_its_status_and_changes_no_file(config, command, tmp_path, name):
     module, arguments, message, expected_status = COMMANDS[name]

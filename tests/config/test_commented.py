@@ -35,6 +35,7 @@ def test_every_printed_value_has_its_description_above():
     assert max(map(len, lines)) <= 120
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_config_with_its_overrides_and_trains_nothing(command, tmp_path):
     arguments = ["--config", "copy/small", "--set", "model.units=64", "--print_config"]
     status, stdout, stderr = command(tmp_path, "memattn.train", *arguments)

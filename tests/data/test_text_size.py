@@ -42,6 +42,7 @@ def test_a_validation_of_a_larger_text_comes_once_an_epoch_or_five_times(config,
     assert changes == ([f"training.validate_every={steps}", f"training.checkpoint_every={steps}"] if steps else [])
 
 
+@pytest.mark.slow
 def test_units_are_chosen_by_the_training_pairs_unless_another_corpus_gives_them(command, tmp_path):
     for split in ("train", "valid"):
         for language in ("en", "de"):

@@ -15,7 +15,7 @@ import tensorflow as tf
 from helpers.files import lines_of
 from helpers.models import make_model, padded
 from helpers.repository import ROOT
-from helpers.runs import NO_STRATEGY, evaluate, translator
+from helpers.runs import evaluate, translator
 from helpers.texts import SETTINGS
 
 from memattn.config import DecodingConfig
@@ -34,7 +34,6 @@ from memattn.search.translation import Translation
 from memattn.serving.lines import Part, available_lines, word_alignment
 from memattn.serving.scorer import PairScorer
 from memattn.serving.translator import split
-from memattn.training.trainer import train
 
 pytestmark = pytest.mark.slow
 
@@ -253,27 +252,27 @@ def test_a_result_has_the_median_and_the_range_of_the_timed_decodings(trained, r
 
 def test_a_line_has_the_same_samples_in_any_batch(runs):
     run, lines = runs[0][1], ["Haus Hund Katze.", "Haus.", "Haus Hund.", "Katze Hund Haus Katze."]
-    translate = translator(load([run], SAMPLING, None), n_best=2, scores=True)
-    together = list(translate(lines, 5))
-    assert len({line.split("\t")[2] for line in together}) > 4
-    for number, line in enumerate(lines, 5):
-        alone = [row.split("\t") for row in translate([line], number)]
-        expected = [row.split("\t") for row in together if row.startswith(f"{number}\t")]
-        assert [row[2] for row in alone] == [row[2] for row in expected]
-    assert [row.split("\t")[2] for row in translate(lines[:1], 6)] != [row.split("\t")[2] for row in together[:2]]
+    translate = translator(load([run], SAMPLING, None), n_best=2)
+
+    def texts(lines, first):
+        return [row.split("\t")[1] for row in translate(lines, first)]
+
+    together = texts(lines, 5)
+    assert len(set(together)) > 4
+    assert sum((texts([line], number) for number, line in enumerate(lines, 5)), []) == together
+    assert texts(lines[:1], 6) != together[:2]
 
 
-def test_an_ensemble_of_runs_that_read_other_sources_is_refused(runs, monkeypatch):
+def test_an_ensemble_of_runs_with_other_sources_or_vocabularies_is_refused(runs, monkeypatch, tmp_path):
+    other = shutil.copytree(runs[0][1], tmp_path / "other")
+    (other / "vocab.txt").write_text("".join(f"{line}\n" for line in reversed(lines_of(other / "vocab.txt"))))
+    with pytest.raises(
+        ConfigError, match="other: its vocabulary or BPE differs from that of .*; an ensemble needs the"
+    ):
+        load([runs[0][0], str(other)], [], None)
     monkeypatch.setattr(Run, "source_metadata", property(lambda run: {"length": runs[0].index(run.folder)}))
     with pytest.raises(ConfigError, match="it reads other sources than .*; an ensemble needs the same"):
         load(runs[0], [], None)
-
-
-@pytest.mark.long
-def test_an_ensemble_of_different_vocabularies_is_refused(runs, tiny_config, tmp_path):
-    assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 0
-    with pytest.raises(ConfigError, match="run: .*vocabulary"):
-        load([runs[0][0], str(tmp_path / "run")], [], None)
 
 
 def test_lines_are_read_as_soon_as_they_arrive():
@@ -317,9 +316,7 @@ def test_the_command_streams_on_a_pipe(runs, trained):
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
-        for line, translation in zip(
-            source, expected, strict=True
-        ):  # each translation comes before the next line is sent
+        for line, translation in zip(source, expected, strict=True):  # which comes before the next line is sent
             process.stdin.write(f"{line}\n")
             process.stdin.flush()
             assert process.stdout.readline() == f"{translation}\n"
