@@ -284,31 +284,3 @@ def test_an_error_of_tensorflow_is_reported_by_its_relevant_line(capsys):
     fail = tf.function(loop, autograph=False)
     message = "TensorFlow: Input to reshape is a tensor with 1 values"
     assert status_of_refusal(capsys, lambda: fail(tf.constant(1)), message) == FAILURE
-
-
-# id -> module, arguments, a part of the message, exit status
-COMMANDS = {
-    "text for an int": ("eval", ["--run_dir=x", "--repeats=3.5"], "--repeats=3.5: expected an int; see", USAGE),
-    "text for a bool": ("eval", ["--run_dir=x", "--rouge=3"], "--rouge=3: expected true or false; see", USAGE),
-    "no flag": ("eval", ["--run_dir=x", "deeper"], "deeper: not a flag", USAGE),
-    "config": ("train", ["--config=broken.yaml", "--run_dir=new"], "broken.yaml:2: modle: ", USAGE),
-    "run": ("train", ["--config=good.yaml", "--run_dir=file/new"], "file/new: Not a dir", FAILURE),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_refused_command_ends_with_a_single_line_and_its_status_and_changes_no_file(config, command, tmp_path, name):
-    module, arguments, message, expected_status = COMMANDS[name]
-    (tmp_path / "broken.yaml").write_text(COPY + "modle: {}\n")
-    (tmp_path / "good.yaml").write_text(configs.dump(config))
-    (tmp_path / "file").touch()
-    before = contents(tmp_path)
-    status, _, stderr = command(tmp_path, f"memattn.{module}", *arguments)
-    lines = [line for line in stderr.splitlines() if line.startswith("error: ")]
-    assert len(lines) == 1, stderr
-    assert message in lines[0]
-    assert len(lines[0]) < 1_100
-    assert "Traceback" not in stderr
-    assert status == expected_status
-    assert contents(tmp_path) == before

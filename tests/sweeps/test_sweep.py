@@ -411,21 +411,16 @@ def child(tmp_path, monkeypatch):
     return [sys.executable, "-m", "child", "--", str(tmp_path)]
 
 
-def wait_until(condition, seconds=20):
-    """Waits until condition() is true, but no longer than `seconds`."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_trainings_of_a_killed_sweep_stop_with_a_checkpoint(child, tmp_path):
     sweep_code = "import os, subprocess, sys, time; environment = {**os.environ, 'MEMATTN_PARENT': str(os.getpid())}; "
     sweep_code += "subprocess.Popen(sys.argv[1:], env=environment, start_new_session=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", sweep_code, *child], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout.readline() == f"parent {parent.pid}\n"
         parent.kill()
-        wait_until((tmp_path / "checkpoint").exists)
+        deadline = time.monotonic() + 20
+        while not (tmp_path / "checkpoint").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
 
 
 def test_a_process_still_stops_with_a_checkpoint_where_nobody_reads_its_output(child, tmp_path):
