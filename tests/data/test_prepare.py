@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.files import contents
 from helpers.repository import ROOT, assert_single_error
 from helpers.texts import SETTINGS, sentences
 
@@ -29,24 +30,17 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def run(command, tmp_path):
-    """run(module, arguments...) runs `python -m module arguments`; returns what run_command does."""
+    """run(arguments...) runs `memattn-prepare arguments`; returns what run_command does."""
 
-    def run(module, *arguments):
-        status, stdout, stderr = command(tmp_path, module, *arguments)
-        return subprocess.CompletedProcess(arguments, status, stdout, stderr)
+    def run(*arguments):
+        return subprocess.CompletedProcess(arguments, *command(tmp_path, "memattn.prepare", *arguments))
 
     return run
 
 
-def contents(folder):
-    """The bytes and the modification time of each file below a folder, by relative path."""
-    paths = [path for path in Path(folder).rglob("*") if path.is_file()]
-    return {str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
-
-
 def without_commands(folder):
     """The bytes of the files of a prepared corpus; of the manifest, the entries that do not depend on the command."""
-    files = {name: content for name, (content, _) in contents(folder).items()}
+    files = contents(folder)
     manifest = json.loads(files.pop(corpus.MANIFEST))
     for side in manifest["sources"].values():
         for source in side:
@@ -210,7 +204,7 @@ def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch, 
     names = [os.path.basename(source["path"]) for source in manifest["sources"]["vocabulary_of"]]
     assert names == [tokenizers.UNITS[units].file, "vocab.txt"]
     for name in names:
-        assert before[name][0] == contents(tmp_path / "first")[name][0]
+        assert before[name] == contents(tmp_path / "first")[name]
     sides = [read_lines(path) for path in others["train"]]
     for decoded_lines, lines in zip(decoded(tmp_path / "second"), sides, strict=True):
         assert len(decoded_lines) == len(lines) == 20
@@ -271,15 +265,15 @@ def test_a_sample_is_drawn_by_seed(files, tmp_path):
 def test_a_file_that_is_missing_or_there_in_two_forms_is_reported_by_the_command(files, run, tmp_path):
     prefix = files["train"][0].removesuffix(".en")
     arguments = ["--source", "en", "--target", "de", "--folder", tmp_path / "out", "--bpe_units", 50, "--workers", 1]
-    result = run("memattn.prepare", "parallel", "--train", prefix, "--valid", tmp_path / "none", *arguments)
+    result = run("parallel", "--train", prefix, "--valid", tmp_path / "none", *arguments)
     assert_single_error(result, "none.en and ", "none.en.gz are both missing")
     valid = files["valid"][0].removesuffix(".en")
     second = Path(f"{valid}.de.gz")
     second.write_bytes(gzip.compress(b"other text\n"))
-    result = run("memattn.prepare", "parallel", "--train", prefix, "--valid", valid, *arguments)
+    result = run("parallel", "--train", prefix, "--valid", valid, *arguments)
     assert_single_error(result, f"{valid}.de and {second} are both there; remove one")
     second.unlink()
-    result = run("memattn.prepare", "parallel", "--train", prefix, "--valid", valid, *arguments)
+    result = run("parallel", "--train", prefix, "--valid", valid, *arguments)
     assert result.returncode == 0, result.stderr
     assert "86 training pairs of 90" in result.stdout
 
@@ -294,36 +288,25 @@ def test_languages_may_differ_from_the_suffixes_of_files(run, tmp_path):
     arguments = ["parallel", "--train", tmp_path / "train", "--valid", tmp_path / "valid", "--bpe_units", 30]
     arguments += ["--source=src", "--target=tgt", "--workers=1", "--source_language=EN"]
 
-    result = run("memattn.prepare", *arguments, "--folder", tmp_path / "wrong")
+    result = run(*arguments, "--folder", tmp_path / "wrong")
     assert result.returncode == 0
     warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
     assert len(warnings) == 2
     assert warnings[0].startswith("warning: --target_language: Moses has no rules for 'tgt', and those of English are ")
     assert "valid.tgt: 5 of 5 targets come back from Moses' tokenizer with other blanks" in warnings[1]
 
-    result = run("memattn.prepare", *arguments, "--target_language=ko-KR", "--folder", tmp_path / "right")
+    result = run(*arguments, "--target_language=ko-KR", "--folder", tmp_path / "right")
     assert (result.returncode, "warning" in result.stderr) == (0, False)
     right = tokenizers.read(str(tmp_path / "right"))
     assert (right.settings.source_language, right.settings.target_language) == ("en", "ko")
     assert right.detokenize(right.decode(right.encode(line, "target") for line in lines)) == lines
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (["paralel"], "paralel: not a command; give one of parallel, parsing"),
-        (["lexicon"], "error: --folder is missing; see --help"),
-        (
-            ["parallel", *(f"--{key}={__file__[:-3]}" for key in ("train", "valid")), "--source=py", "--target=py"]
-            + ["--source_language=한국어", "--folder=none"],
-            "--source_language: '한국어' is not the code of a language, such as de, zh or pt-BR",
-        ),
-    ],
-)
-def test_wrong_commands_are_reported_in_one_line(arguments, problem, run):
-    result = run("memattn.prepare", *arguments)
-    assert result.returncode == 2
-    assert_single_error(result, problem)
+def test_a_wrong_command_and_a_wrong_language_are_reported_in_one_line(run):
+    assert_single_error(run("paralel"), "paralel: not a command; give one of parallel, parsing")
+    arguments = [f"--train={__file__[:-3]}", f"--valid={__file__[:-3]}", "--source=py", "--target=py", "--folder=none"]
+    problem = "--source_language: '한국어' is not the code of a language, such as de, zh or pt-BR"
+    assert_single_error(run("parallel", *arguments, "--source_language=한국어"), problem)
 
 
 @pytest.mark.parametrize(
@@ -331,11 +314,7 @@ def test_wrong_commands_are_reported_in_one_line(arguments, problem, run):
     [
         ("train.source.ids.npy", lambda path: path.write_bytes(path.read_bytes()[:-7]), "not a complete array"),
         ("train.source.offsets.npy", lambda path: np.save(path, np.zeros(3)), "not a one-dimensional array"),
-        (
-            "train.target.ids.npy",
-            lambda path: np.save(path, 9999 + np.load(path)),
-            "holds the id 10",
-        ),
+        ("train.target.ids.npy", lambda path: np.save(path, 9999 + np.load(path)), "it holds the id 10"),
         ("vocab.txt", lambda path: path.write_text("a\nb\n"), "vocab.txt: not the one that .*out was prepared with"),
     ],
 )
