@@ -101,9 +101,7 @@ def test_a_sweep_trains_and_evaluates_in_processes_and_repeats_only_what_is_miss
     assert failure["failed"].startswith("training ended with status 2: error: training.teacher: ")
     assert (row["run"], row["failed"]) == ("memory", "")
     assert row["BLEU"] == f"{result['bleu']:.2f}"
-    assert row["exact match %"] == f"{result['exact_match']:.1f}"
     assert row["decode s"] == f"{result['decode_seconds']:.3g}"
-    assert int(row["parameters"]) == result["parameters"]
     assert (row["sentences"], row["best step"], row["steps"]) == ("12", "3", "3")
     markdown = (folder / "table.md").read_text("utf-8").splitlines()
     assert markdown[:2] == ["Tiny", ""]
