@@ -302,16 +302,6 @@ def test_a_dumped_config_loads_as_the_same(load, overrides):
     assert configs.to_dict(again) == configs.to_dict(config)
 
 
-def test_applying_changes_does_not_modify_the_tree(load):
-    tree = {"model": {"units": 3, "attention": {"name": "memory", "num_slots": 4}}}
-    changes = {"model.attention.name": "content", "training.seed": 2}
-    assert configs.apply_changes(tree, changes) == {
-        "model": {"units": 3, "attention": {"name": "content"}},
-        "training": {"seed": 2},
-    }
-    assert tree == {"model": {"units": 3, "attention": {"name": "memory", "num_slots": 4}}}
-
-
 def test_an_argument_without_a_default_is_required(load, monkeypatch):
     class Needy(Content):
         def __init__(self, *, rate: float, sizes: dict[str, int] | None = None, **kwargs):
