@@ -11,21 +11,17 @@ from memattn import shipped
 from memattn.config.commented import commented
 from memattn.errors import ConfigError
 
-NEURAL_GPU = "configs/studies/addition/small.yaml"
 
-
-@pytest.mark.parametrize("name", ["configs/multi30k/seeds.yaml", "configs/copy/demo.yaml", NEURAL_GPU])
+@pytest.mark.parametrize("name", ["multi30k/seeds", "copy/demo", "studies/addition/small"])
 def test_a_printed_config_loads_as_the_same_config(name, tmp_path):
-    config = configs.load(str(ROOT / name), ["decoding.max_length=9"])
+    config = configs.load(name, ["decoding.max_length=9"])
     path = tmp_path / "printed.yaml"
     path.write_text(commented(config), encoding="utf-8")
     assert configs.load(str(path), []) == config
 
 
 def test_every_printed_value_has_its_description_above():
-    config = configs.load(
-        str(ROOT / "configs/copy/small.yaml"), ["data.copy=null", "data.folder=x", "decoding.sample={}"]
-    )
+    config = configs.load("copy/small", ["data.copy=null", "data.folder=x", "decoding.sample={}"])
     lines = commented(config).splitlines()
     values = [number for number, line in enumerate(lines) if re.search(r"^ +[a-z_]+: .", line)]
     assert len(values) > 70

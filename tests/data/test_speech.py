@@ -39,12 +39,9 @@ def write_recordings(folder, number=8, split="train", **options):
     return str(path), texts
 
 
-def settings(units="spelled", language="en", **options):
-    return speech.Settings(TextSettings("untokenized", "", language, units), **options)
-
-
-def prepare(folder, splits, shared=None, **options):
-    return speech.prepare(splits, settings(**options), str(folder), 2, shared)
+def prepare(folder, splits, shared=None, units="spelled", **options):
+    settings = speech.Settings(TextSettings("untokenized", "", "en", units), **options)
+    return speech.prepare(splits, settings, str(folder), 2, shared)
 
 
 def log_mel_by_numpy(samples):

@@ -37,8 +37,6 @@ from memattn.serving.translator import split
 
 pytestmark = pytest.mark.slow
 
-SAMPLING = ["decoding.sample={temperature: 2.0}", "decoding.n_best=2"]
-
 
 def test_raw_files_have_the_scores_of_the_prepared_split(runs, trained, tmp_path):
     prepared = evaluate(runs[0][1], split="test", output_dir=tmp_path / "split")
@@ -252,7 +250,7 @@ def test_a_result_has_the_median_and_the_range_of_the_timed_decodings(trained, r
 
 def test_a_line_has_the_same_samples_in_any_batch(runs):
     run, lines = runs[0][1], ["Haus Hund Katze.", "Haus.", "Haus Hund.", "Katze Hund Haus Katze."]
-    translate = translator(load([run], SAMPLING, None), n_best=2)
+    translate = translator(load([run], ["decoding.sample={temperature: 2.0}", "decoding.n_best=2"], None), n_best=2)
 
     def texts(lines, first):
         return [row.split("\t")[1] for row in translate(lines, first)]

@@ -158,7 +158,6 @@ class Commands:
 
 
 SEEDS = [{"training.seed": seed} for seed in (1, 2)]
-TEXT = {"data.copy": None}  # data that has detokenized text
 GRID = [{"model.attention.num_slots": slots} for slots in (1, 2, 4, 8)]
 
 
@@ -443,7 +442,7 @@ def test_a_markdown_table_leaves_out_columns_without_values():
 
 def test_rows_that_differ_only_by_their_seeds_are_averaged(load):
     cells = [{"training.seed": seed, "model.attention.num_slots": slots} for slots in (2, 4) for seed in (1, 2, 3)]
-    runs = made_up_runs(load(cells, TEXT), (30, 31, 35, 33, 34, 32))
+    runs = made_up_runs(load(cells, {"data.copy": None}), (30, 31, 35, 33, 34, 32))
     summary = {row["run"]: row for row in tables.over_seeds(runs)}
     assert summary.keys() == {"num_slots=2", "num_slots=4"}
     assert summary["num_slots=2"]["seeds"] == 3
