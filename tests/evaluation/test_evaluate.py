@@ -59,7 +59,7 @@ def test_the_model_card_names_samples_folders_ensembles_and_the_teacher(run):
 
 
 def test_the_n_best_are_numbered_by_source_and_the_longest_sources_are_drawn(run, tmp_path):
-    evaluate(run, "decoding.n_best=2", plots=2, output_dir=tmp_path)
+    evaluate(run, "decoding.sample={}", "decoding.n_best=2", plots=2, output_dir=tmp_path)  # most samples have tokens
     sources, best = lines_of(run.parent / "data" / "valid.source"), lines_of(tmp_path / HYPOTHESES)
     rows = [line.split("\t") for line in lines_of(tmp_path / N_BEST)]
     assert [int(number) for number, _, _ in rows] == [i for i in range(len(sources)) for _ in range(2)]
