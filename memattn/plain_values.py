@@ -1,6 +1,7 @@
-"""Plain values, as YAML and JSON have them: written in one line, and compared."""
+"""Plain values, as YAML and JSON have them: read, written in one line, and compared."""
 
 import math
+import re
 from typing import Any, NamedTuple
 
 import yaml
@@ -8,10 +9,30 @@ import yaml
 from memattn.errors import short
 
 
+class Loader(yaml.SafeLoader):
+    """A loader that reads 1e-4 as a number, as YAML 1.2 does; YAML 1.1 wants 1.0e-4."""
+
+
+class Dumper(yaml.SafeDumper):
+    """A dumper that puts a str in quotes where `Loader` would read a number."""
+
+
+for _each in (Loader, Dumper):
+    _each.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"[-+]?([0-9]+\.?|[0-9]*\.[0-9]+)[eE][-+]?[0-9]+$"), list("-+.0123456789")
+    )
+
+
 def as_yaml(value: Any) -> str:
     """Returns a value as YAML, in one line."""
     style = '"' if isinstance(value, str) and not value.isprintable() else None  # only this style keeps it in one line
-    return yaml.safe_dump(value, default_flow_style=True, default_style=style, width=math.inf).splitlines()[0]
+    text = yaml.dump(value, Dumper=Dumper, default_flow_style=True, default_style=style, width=math.inf)
+    return text.splitlines()[0]
+
+
+def dump(tree: dict) -> str:
+    """Returns a mapping as YAML, with its keys in their order."""
+    return yaml.dump(tree, Dumper=Dumper, sort_keys=False)
 
 
 class Difference(NamedTuple):

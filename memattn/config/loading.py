@@ -6,14 +6,13 @@ Every error names the file, the line, the dotted key, the value and what would b
 import contextlib
 import dataclasses
 import os
-import re
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import yaml
 
-from memattn import attention, files, shipped
+from memattn import attention, files, plain_values, shipped
 from memattn.config.sections import Config, ModelConfig
 from memattn.errors import ConfigError, DataError, abbreviated, short
 from memattn.options import OptionError, Options, did_you_mean, hints, listed, members, not_one_of, plain
@@ -194,19 +193,10 @@ def _base_path(base: Any, paths: Sequence[str], origin: Origin) -> str:
     raise origin.error("base", problem)
 
 
-class _Loader(yaml.SafeLoader):
-    """A loader that reads 1e-4 as a number, as YAML 1.2 does; YAML 1.1 wants 1.0e-4."""
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?([0-9]+\.?|[0-9]*\.[0-9]+)[eE][-+]?[0-9]+$"), list("-+.0123456789")
-)
-
-
 def _parse(text: str, origin: Origin) -> Any:
     """Returns the plain values of a YAML text, None for an empty one; records the line of each key."""
     with _checking_yaml(origin):
-        loader = _Loader(text)
+        loader = plain_values.Loader(text)
         node = loader.get_single_node()
     if node is None:
         return None
@@ -305,4 +295,4 @@ def to_dict(config: Config) -> dict:
 
 def dump(config: Config) -> str:
     """Returns a run's config as YAML, without the sweep."""
-    return yaml.safe_dump(to_dict(config), sort_keys=False)
+    return plain_values.dump(to_dict(config))

@@ -3,9 +3,8 @@
 import shlex
 from typing import Any
 
-import yaml
-
 from memattn.evaluation.metrics import REPORTED
+from memattn.plain_values import dump
 from memattn.runs.result import Result
 from memattn.runs.run import is_best, run_of
 
@@ -34,7 +33,7 @@ def model_card(result: Result) -> str:
         "## Conditions",
         _bullets(conditions(result) | {"command": f"`{result.command}`"}),
         "## Every setting",
-        f"```yaml\n{yaml.safe_dump(config, sort_keys=False)}```",
+        f"```yaml\n{dump(config)}```",
     ]
     return "\n\n".join(parts) + "\n"
 

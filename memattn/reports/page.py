@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import jinja2
 import numpy as np
-import yaml
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -15,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from memattn import config as configs
 from memattn.evaluation import metrics, model_card, plots, styles
 from memattn.evaluation.metrics import METRICS, REPORTED, Comparison
-from memattn.plain_values import as_yaml, differences
+from memattn.plain_values import as_yaml, differences, dump
 from memattn.reports.content import Attention, Example, ReportedRun, by_test_set, evaluation_command
 from memattn.runs.result import Result
 
@@ -69,7 +68,7 @@ def page(runs: Sequence[ReportedRun], examples: list[list[Example]], split: str)
         test_sets=by_test_set(runs),
         examples=examples,
         conditions={run.folder: _conditions(run) for run in runs},
-        settings={run.folder: yaml.safe_dump(_config(run), sort_keys=False) for run in runs},
+        settings={run.folder: dump(_config(run)) for run in runs},
     )
 
 

@@ -2,7 +2,6 @@
 
 import ast
 import configparser
-import importlib
 import importlib.metadata
 import os
 import re
@@ -102,14 +101,6 @@ def test_the_commands_of_the_wheel_are_those_of_the_package(wheel):
         entry_points = configparser.ConfigParser()
         entry_points.read_string(file.read(name).decode("utf-8"))
     assert dict(entry_points["console_scripts"]) == {f"memattn-{name}": f"memattn.{name}:main" for name in COMMANDS}
-
-
-@pytest.mark.parametrize("command", ["prepare", "train"])
-def test_help_is_printed_without_warnings(installed, command):
-    _, run_installed, _ = installed
-    result = run_installed(f"memattn-{command}", "--help")
-    assert result.stdout.startswith(importlib.import_module(f"memattn.{command}").__doc__.strip())
-    assert result.stderr == ""
 
 
 @pytest.mark.long

@@ -11,21 +11,17 @@ from memattn import shipped
 from memattn.config.commented import commented
 from memattn.errors import ConfigError
 
-NEURAL_GPU = "configs/studies/addition/small.yaml"
 
-
-@pytest.mark.parametrize("name", ["configs/multi30k/seeds.yaml", "configs/copy/demo.yaml", NEURAL_GPU])
+@pytest.mark.parametrize("name", ["multi30k/seeds", "copy/demo", "studies/addition/small"])
 def test_a_printed_config_loads_as_the_same_config(name, tmp_path):
-    config = configs.load(str(ROOT / name), ["decoding.max_length=9"])
+    config = configs.load(name, ["decoding.max_length=9"])
     path = tmp_path / "printed.yaml"
     path.write_text(commented(config), encoding="utf-8")
     assert configs.load(str(path), []) == config
 
 
 def test_every_printed_value_has_its_description_above():
-    config = configs.load(
-        str(ROOT / "configs/copy/small.yaml"), ["data.copy=null", "data.folder=x", "decoding.sample={}"]
-    )
+    config = configs.load("copy/small", ["data.copy=null", "data.folder=x", "decoding.sample={}"])
     lines = commented(config).splitlines()
     values = [number for number, line in enumerate(lines) if re.search(r"^ +[a-z_]+: .", line)]
     assert len(values) > 70
@@ -35,6 +31,7 @@ def test_every_printed_value_has_its_description_above():
     assert max(map(len, lines)) <= 120
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_config_with_its_overrides_and_trains_nothing(command, tmp_path):
     arguments = ["--config", "copy/small", "--set", "model.units=64", "--print_config"]
     status, stdout, stderr = command(tmp_path, "memattn.train", *arguments)
@@ -47,25 +44,15 @@ def test_the_command_prints_the_config_with_its_overrides_and_trains_nothing(com
 
 def test_a_file_is_preferred_to_a_shipped_config_of_the_same_name(tmp_path, monkeypatch):
     assert configs.load("copy/small", []) == configs.load(str(ROOT / "configs/copy/small.yaml"), [])
-    assert configs.load("multi30k/seeds", []).sweep is not None
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "copy").mkdir()
     (tmp_path / "copy" / "small").write_text("{data: {folder: mine}}", encoding="utf-8")
+    for path, base in ((tmp_path / "beside.yaml", "copy/small"), (tmp_path / "shipped.yaml", "own_text/small")):
+        path.write_text(f"base: {base}\n")
+    assert configs.load(str(tmp_path / "beside.yaml"), []).data.folder == "mine"
+    from_shipped = configs.load(str(tmp_path / "shipped.yaml"), ["data.folder=mine"])
+    assert from_shipped == configs.load("own_text/small", ["data.folder=mine"])
+    monkeypatch.chdir(tmp_path)
     assert configs.load("copy/small", []).data.folder == "mine"
-
-
-def test_a_base_may_be_a_shipped_config(tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text("base: own_text/small\ndata: {folder: mine}\n")
-    assert configs.load(str(path), []) == configs.load("own_text/small", ["data.folder=mine"])
-
-
-def test_a_file_beside_a_config_comes_before_a_shipped_config_of_its_name(tmp_path):
-    (tmp_path / "copy").mkdir()
-    (tmp_path / "copy" / "small").write_text("data: {folder: here}\n")
-    path = tmp_path / "mine.yaml"
-    path.write_text("base: copy/small\n")
-    assert configs.load(str(path), []).data.folder == "here"
 
 
 def test_another_package_may_have_a_folder_of_configs(tmp_path, monkeypatch):

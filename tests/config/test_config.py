@@ -57,7 +57,7 @@ def load(tmp_path):
     return load
 
 
-@pytest.mark.parametrize("mapping", ["model:", "model: {}", "training: ~", "decoding:", "sweep:"])
+@pytest.mark.parametrize("mapping", ["model: {}", "training: ~", "sweep:"])
 def test_an_empty_mapping_has_its_defaults(load, mapping):
     assert load(COPY + mapping) == load()
 
@@ -68,9 +68,7 @@ def test_options_of_a_mechanism_get_the_defaults_of_its_constructor(load):
     assert load(COPY + "model: {attention: {name: content}}").model.attention == {"name": "content", "cache_keys": True}
 
 
-@pytest.mark.parametrize(
-    ("text", "number"), [("1e-4", 1e-4), ("1E-4", 1e-4), ("1.0e-4", 1e-4), ("2.e3", 2e3), ("3", 3.0), (".5", 0.5)]
-)
+@pytest.mark.parametrize(("text", "number"), [("1e-4", 1e-4), ("2.e3", 2e3), ("3", 3.0)])
 def test_numbers_may_be_written_in_several_ways(load, text, number):
     for config in (
         load(COPY + f"training: {{learning_rate: {text}}}"),
@@ -78,13 +76,6 @@ def test_numbers_may_be_written_in_several_ways(load, text, number):
     ):
         assert config.training.learning_rate == number
         assert type(config.training.learning_rate) is float
-
-
-def test_the_folder_of_a_copy_task_is_named_after_all_of_its_settings(load):
-    fields = ["max_length", "num_symbols", "train_examples", "valid_examples", "seed"]
-    paths = {load(COPY, f"data.copy.{field}=7").data.path for field in fields} | {load().data.path}
-    assert len(paths) == len(fields) + 1
-    assert load("data: {copy: {}, folder: somewhere}").data.path == "somewhere"
 
 
 MEMORY = COPY + "model: {units: 3, layers: 4, attention: {name: memory, num_slots: 4}}\n"
@@ -108,13 +99,7 @@ def value_of(config, key):
         ("model: {units: 3}\n", ["data.copy.max_length=2"], {"model.units": 3, "data.copy.max_length": 2}),
         (COPY, ["model.attention.num_slots=3"], {"model.attention.name": "memory", "model.attention.num_slots": 3}),
         (MEMORY, ["model.attention.name=memory"], {"model.attention.num_slots": 4}),
-        (
-            COPY + "model: {attention: {num_slots: 4}}",
-            ["model.attention.name=memory"],
-            {"model.attention.num_slots": 4},
-        ),
         (MEMORY, ["model.attention.name=content"], {"model.attention": REPLACED, "model.units": 3}),
-        (MEMORY, ["model.attention={name: content}"], {"model.attention": REPLACED, "model.units": 3}),
         (SHORT, ["data.task.name=sort"], {"data.copy": None, "data.task.name": "sort", "data.num_buckets": 3}),
         (SHORT, ["data.num_buckets=4", "data.task=null"], {"data.copy.max_length": 5, "data.num_buckets": 4}),
         (SHORT, ["data.folder=here"], {"data.copy.max_length": 5, "data.folder": "here"}),
@@ -126,42 +111,13 @@ def test_an_override_keeps_all_that_it_does_not_replace(load, below, overrides, 
     assert {key: value_of(config, key) for key in expected} == expected
 
 
-@pytest.mark.parametrize(
-    ("below", "changes", "expected"),
-    [
-        (MEMORY, "model: {attention: {name: memory}}", {"model.attention.num_slots": 4, "model.units": 3}),
-        (MEMORY, "model: {attention: {name: content}}", {"model.attention": REPLACED, "model.units": 3}),
-        (SHORT, "data: {task: {}}", {"data.copy": None, "data.task.max_length": 20, "data.num_buckets": 3}),
-        (SHORT, "data: {folder: here}", {"data.copy.max_length": 5, "data.folder": "here"}),
-        ("data: {task: {name: sort}}\n", "data: {copy: {}}", {"data.copy.max_length": 20, "data.task": None}),
-    ],
-)
-def test_a_config_keeps_all_of_its_base_that_it_does_not_replace(load_files, below, changes, expected):
-    config = load_files(run=f"base: below.yaml\n{changes}\n", below=below)
-    assert {key: value_of(config, key) for key in expected} == expected
-
-
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_mechanism_and_its_options_may_be_changed_in_either_order(load, order):
+def test_overrides_of_a_mapping_and_within_it_may_come_in_either_order(load, order):
     overrides = ["model.attention.name=content", "model.attention.cache_keys=false"]
     assert load(MEMORY, *overrides[::order]).model.attention == {"name": "content", "cache_keys": False}
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_an_override_of_a_mapping_and_one_within_it_may_come_in_either_order(load, order):
     overrides = ["model={units: 5, attention: {name: memory, num_slots: 9}}", "model.layers=1"]
     config = load(COPY, *overrides[::order])
     assert (config.model.units, config.model.layers) == (5, 1)
-    overrides = ["model={units: 5}", "model.attention.name=content"]
-    config = load(COPY, *overrides[::order])
-    assert (config.model.units, config.model.attention["name"]) == (5, "content")
-
-
-def test_an_override_may_hold_any_yaml(load):
-    config = load(COPY, "training.stop_at=null", "model.mix=no", "sweep={grid: {model.units: [1, 2]}}")
-    assert config.training.stop_at is None
-    assert config.model.mix is False
-    assert config.sweep.grid == {"model.units": [1, 2]}
 
 
 def test_errors_name_the_line_or_the_override_of_the_wrong_value(load):
@@ -176,78 +132,41 @@ def test_errors_name_the_line_or_the_override_of_the_wrong_value(load):
         load(COPY, "modle.units=1")
 
 
-def test_a_sweep_is_every_cell_with_every_point_of_the_grid_in_order(load):
+def test_the_runs_of_a_sweep_are_its_cells_and_the_union_of_its_grids(load):
     text = COPY + (
         "sweep:\n"
         "  grid: {training.seed: [1, 2], data.copy.max_length: [5, 6]}\n"
         "  cells:\n"
+        "    - {model.attention.name: content}\n"
         "    - {model.attention: {name: memory, num_slots: 4}}\n"
-        "    - {model.attention.name: content}\n"
-    )
-    runs = expand(load(text))
-    assert list(runs) == [
-        f"{cell}-seed={seed}-max_length={length}"
-        for cell in ("memory-num_slots=4", "content")
-        for seed in (1, 2)
-        for length in (5, 6)
-    ]
-    run = runs["memory-num_slots=4-seed=2-max_length=5"]
-    assert (run.training.seed, run.data.copy.max_length, run.model.attention["num_slots"]) == (2, 5, 4)
-    assert runs["content-seed=1-max_length=6"].model.attention == {"name": "content", "cache_keys": True}
-    assert all(run.sweep is None for run in runs.values())
-
-
-def test_the_runs_of_a_sweep_are_its_cells_and_the_union_of_its_grids(load):
-    text = COPY + (
-        "sweep:\n"
-        "  grid: {training.seed: [1, 2]}\n"
-        "  cells:\n"
-        "    - {model.attention.name: content}\n"
-        "    - {model.attention.num_slots: 4}\n"
         "  grids:\n"
         "    - {model.attention.num_slots: [4, 8], model.attention.scoring: [sigmoid]}\n"
-        "    - {model.attention.num_slots: [4, 16]}\n"
+        "    - {model.attention.num_slots: [16]}\n"
         "    - {model.attention.num_slots: [8, 16]}\n"
     )
     runs = expand(load(text))
     points = ["num_slots=4-scoring=sigmoid", "num_slots=8-scoring=sigmoid", "num_slots=16", "num_slots=8"]
-    assert list(runs) == [f"{run}-seed={seed}" for run in ("content", "num_slots=4", *points) for seed in (1, 2)]
-    assert runs["num_slots=8-scoring=sigmoid-seed=2"].model.attention["num_slots"] == 8
+    assert list(runs) == [
+        f"{run}-seed={seed}-max_length={length}"
+        for run in ("content", "memory-num_slots=4", *points)
+        for seed in (1, 2)
+        for length in (5, 6)
+    ]
+    run = runs["num_slots=8-scoring=sigmoid-seed=2-max_length=5"]
+    assert (run.training.seed, run.data.copy.max_length, run.model.attention["num_slots"]) == (2, 5, 8)
+    assert runs["content-seed=1-max_length=6"].model.attention == {"name": "content", "cache_keys": True}
+    assert all(run.sweep is None for run in runs.values())
 
 
 def test_a_run_of_a_sweep_is_the_config_with_the_same_overrides(load):
     config = load(COPY + "training: {seed: 7}\nsweep: {grid: {model.attention.name: [content], model.units: [3]}}")
-    runs = expand(config)
-    assert runs == {
-        "content-units=3": load(COPY, "training.seed=7", "model.attention.name=content", "model.units=3"),
-    }
+    run = load(COPY, "training.seed=7", "model.attention.name=content", "model.units=3")
+    assert expand(config) == {"content-units=3": run}
 
 
 def test_names_of_runs_are_single_folders(load):
     runs = expand(load(COPY + 'sweep: {grid: {data.folder: [../a b, c/d, "a\\nb"]}}'))
     assert list(runs) == ["folder=.._ab", "folder=c_d", "folder=a_b"]
-
-
-@pytest.mark.parametrize(
-    "sweep",
-    [
-        "grid: {model.units: [3, 4, 3]}",
-        "cells: [{model.units: 3}, {model.units: 3}]",
-        "cells: [{model.attention: {name: content}}, {model.attention.name: content}]",
-        "cells: [{model.units: 3}, {model.units: 3, model.layers: 2}]",
-    ],
-)
-def test_a_sweep_with_equal_runs_is_refused(load, sweep):
-    names = "units=3|content|units=3 and units=3-layers=2"
-    with pytest.raises(ConfigError, match=f"^sweep: .*({names}); change one$"):
-        expand(load(COPY + f"sweep: {{{sweep}}}"))
-
-
-@pytest.mark.parametrize("override", ["model.units=---\n", "model.units\n", "a\nb=1", "model.units=[\n"])
-def test_an_error_about_an_override_is_a_single_line(load, override):
-    with pytest.raises(ConfigError) as error:
-        load(COPY, override)
-    assert "\n" not in str(error.value)
 
 
 def test_runs_are_named_by_full_keys_where_the_last_parts_coincide(load):
@@ -266,44 +185,25 @@ def test_equal_points_of_two_grids_give_a_single_run_also_if_a_default_is_writte
     assert [run.model.layers for run in runs.values()] == [2, 2, 1]
 
 
-@pytest.mark.parametrize("name", ["cells", "grids"])
-def test_a_key_of_the_grid_and_of_a_cell_is_refused(load, name):
-    with pytest.raises(ConfigError, match=rf"sweep.{name}\[0\].model.units: .*sweep.grid"):
-        load(COPY + f"sweep: {{grid: {{model.units: [3]}}, {name}: [{{model.units: [4]}}]}}")
-
-
 @pytest.mark.parametrize(
     ("sweep", "message"),
     [
-        ("grid: {model.unit: [3]}", "sweep run unit=3: model.unit: unknown key; did you mean units?"),
-        ("grid: {model.units: [3, 0]}", "sweep run units=0: model.units: must be at least 1, not 0"),
-        ("cells: [{model.units.x: 3}]", "sweep run x=3: model.units: expected an int, not {'x': 3}"),
-        ("cells: [{model: 3}]", "sweep run model=3: model: expected a mapping, not 3"),
-        ("grid: {sweep.grid: [1]}", "sweep run grid=1: sweep.grid: expected a mapping, not 1"),
-        ("grids: [{model.units: [3, 0]}]", "sweep run units=0: model.units: must be at least 1, not 0"),
+        ("grid: {model.units: [3, 4, 3]}", r"^sweep: .*: units=3; change one$"),
+        ("cells: [{model.attention: {name: content}}, {model.attention.name: content}]", "^sweep: .*: content; change"),
+        ("cells: [{model.units: 3}, {model.units: 3, model.layers: 2}]", "^sweep: .*: units=3 and units=3-layers=2; "),
+        ("grid: {model.units: [3]}, cells: [{model.units: 4}]", r"sweep.cells\[0\].model.units: in sweep.grid too"),
+        ("grid: {model.units: [3]}, grids: [{model.units: [4]}]", r"sweep.grids\[0\].model.units: in sweep.grid too"),
+        ("grid: {model.unit: [3]}", r"^sweep run unit=3: model.unit: unknown key; did you mean units\?"),
+        ("cells: [{model.units.x: 3}]", "^sweep run x=3: model.units: expected an int, not {'x': 3}"),
+        ("grids: [{model.units: [3, 0]}]", "^sweep run units=0: model.units: must be at least 1, not 0"),
+        ("grids: 3", "config.yaml:2: sweep.grids: expected a list, not 3$"),
+        ("grids: [3]", r":2: sweep.grids\[0\]: expected a mapping of dotted keys to values, not 3$"),
+        ("grids: [{model.units: []}]", r":2: sweep.grids\[0\].model.units: expected a list of one value or more, not "),
     ],
 )
-def test_all_runs_of_a_sweep_are_checked_before_the_first_starts(load, sweep, message):
-    with pytest.raises(ConfigError) as refused:
+def test_a_sweep_is_checked_before_its_first_run_starts(load, sweep, message):
+    with pytest.raises(ConfigError, match=message):
         expand(load(COPY + f"sweep: {{{sweep}}}"))
-    assert str(refused.value).startswith(message)
-
-
-@pytest.mark.parametrize(
-    ("grids", "message"),
-    [
-        ("3", "config.yaml:2: sweep.grids: expected a list, not 3"),
-        ("[3]", "config.yaml:2: sweep.grids[0]: expected a mapping of dotted keys to values, not 3"),
-        (
-            "[{model.units: []}]",
-            "config.yaml:2: sweep.grids[0].model.units: expected a list of one value or more, not []",
-        ),
-    ],
-)
-def test_malformed_grids_are_refused(load, grids, message):
-    with pytest.raises(ConfigError) as refused:
-        load(COPY + f"sweep: {{grids: {grids}}}")
-    assert str(refused.value).endswith(message)
 
 
 @pytest.fixture
@@ -346,9 +246,9 @@ def test_another_kind_of_model_drops_the_keys_that_it_does_not_have(load_files):
     assert (back.model.layers, back.model.mix) == (3, True)
 
 
-@pytest.mark.parametrize("changes", ["width: 1", "kind: extended, mix: false", "kind: [extended]", "kind: extendet"])
+@pytest.mark.parametrize("changes", ["width: 1", "kind: extended, mix: false", "kind: extendet"])
 def test_unknown_kinds_and_keys_of_other_kinds_are_refused(load, changes):
-    right = r"is for model.kind: .*|is none of seq2seq, neural_gpu, markovian, extended(; did you mean extended\?)?"
+    right = r"is for model.kind: .*|is none of seq2seq, neural_gpu, markovian, extended; did you mean extended\?"
     with pytest.raises(ConfigError, match=rf"config.yaml:2: model.(width|mix|kind): .*({right})"):
         load(COPY + f"model: {{{changes}}}")
 
@@ -388,10 +288,9 @@ def test_an_unusable_base_is_refused(load_files, base, message):
 @pytest.mark.parametrize(
     "overrides",
     [
-        [],
-        ["training.learning_rate=1e-7", "training.stop_at=99.5", "model.encoder_units=8"],
+        ["training.learning_rate=1e-7", "training.stop_at=99.5", "sweep={grid: {model.units: [1, 2]}}"],
         ["data={folder: 'a: b # ünï'}", "model.attention={name: memory, temperature: 1e-30}", "model.bridge=zero"],
-        ["sweep={grid: {model.units: [1, 2]}}", "model.mix=false"],
+        ["data.folder='1e5'"],  # a str, as are folders named after a commit
     ],
 )
 def test_a_dumped_config_loads_as_the_same(load, overrides):
@@ -401,16 +300,6 @@ def test_a_dumped_config_loads_as_the_same(load, overrides):
     assert again == dataclasses.replace(config, sweep=None)
     assert configs.dump(again) == text
     assert configs.to_dict(again) == configs.to_dict(config)
-
-
-def test_applying_changes_does_not_modify_the_tree(load):
-    tree = {"model": {"units": 3, "attention": {"name": "memory", "num_slots": 4}}}
-    changes = {"model.attention.name": "content", "training.seed": 2}
-    assert configs.apply_changes(tree, changes) == {
-        "model": {"units": 3, "attention": {"name": "content"}},
-        "training": {"seed": 2},
-    }
-    assert tree == {"model": {"units": 3, "attention": {"name": "memory", "num_slots": 4}}}
 
 
 def test_an_argument_without_a_default_is_required(load, monkeypatch):
@@ -429,19 +318,12 @@ def test_an_argument_without_a_default_is_required(load, monkeypatch):
 
 def test_a_subclass_has_the_keys_of_its_base(load, monkeypatch):
     class Warm(WindowedMemoryAttention):
-        def __init__(self, *, temperature: float = 1.0, **kwargs):
-            super().__init__(**kwargs)
-            self.temperature = temperature
-
-    class Small(WindowedMemoryAttention):
-        def __init__(self, *, num_slots: int = 2, **kwargs):
+        def __init__(self, *, num_slots: int = 2, temperature: float = 1.0, **kwargs):
             super().__init__(num_slots=num_slots, **kwargs)
 
     monkeypatch.setitem(MECHANISMS, "warm", Warm)
-    monkeypatch.setitem(MECHANISMS, "small", Small)
-    keys = {"temperature": 1.0, "num_slots": 3, "read": "additive", "read_units": 128}
-    assert load(COPY, "model.attention={name: warm, num_slots: 3}").model.attention == {"name": "warm", **keys}
-    assert load(COPY, "model.attention={name: small}").model.attention["num_slots"] == 2
+    keys = {"num_slots": 2, "temperature": 1.0, "read": "additive", "read_units": 128}
+    assert load(COPY, "model.attention={name: warm}").model.attention == {"name": "warm", **keys}
 
 
 POSTPONED = """
@@ -471,11 +353,8 @@ def test_a_mechanism_may_postpone_its_annotations(load, monkeypatch):
     exec(compile(POSTPONED, "a_file.py", "exec", dont_inherit=True), namespace)
     for name in ("Postponed", "Unchecked"):
         monkeypatch.setitem(MECHANISMS, name.lower(), namespace[name])
-    loaded = load(COPY, "model.attention={name: postponed, width: 3, rate: 1}")
-    assert loaded.model.attention == {"name": "postponed", "width": 3, "scoring": "a", "rate": 1.0}
-    assert configs.from_dict(configs.to_dict(loaded)) == loaded
-    with pytest.raises(ConfigError, match="model.attention.width: .*not 'x'"):
-        load(COPY, "model.attention={name: postponed, width: x}")
+    attention = load(COPY, "model.attention={name: postponed, width: 3, rate: 1}").model.attention
+    assert attention == {"name": "postponed", "width": 3, "scoring": "a", "rate": 1.0}
     with pytest.raises(ConfigError, match="model.attention.scoring: 'c' .*a, b"):
         load(COPY, "model.attention={name: postponed, width: 3, scoring: c}")
     unchecked = load(COPY, "model.attention={name: unchecked, width: 3, sizes: x}").model.attention
@@ -486,27 +365,12 @@ def test_differences_list_dotted_keys_with_both_values(load):
     theirs = configs.to_dict(load())
     ours = configs.to_dict(load(COPY, "training.seed=2", "model.attention.name=content"))
     assert configs.differences(theirs, theirs) == []
-    assert [difference.key for difference in configs.differences(theirs, ours)] == [
-        "model.attention.name",
-        "training.seed",
-    ]
     assert [str(difference) for difference in configs.differences(theirs, ours)] == [
         "model.attention.name (memory there, content here)",
         "training.seed (1 there, 2 here)",
     ]
-
-
-@pytest.mark.parametrize("folder", ["0o17", "'010'", "'no'", "'2017-09-09'"])
-def test_a_str_that_looks_like_another_type_stays_a_str(folder, load, tmp_path):
-    config = load(f"data: {{folder: {folder}}}\n")
-    assert config.data.folder == folder.strip("'")
-    (tmp_path / "again.yaml").write_text(configs.dump(config))
-    assert configs.load(str(tmp_path / "again.yaml"), []) == config
-
-
-def test_tasks_of_different_names_differ_by_their_names():
-    theirs, ours = {"max_length": 5, "seed": 1}, {"name": "sort", "max_length": 5, "seed": 2}
-    assert [difference.key for difference in configs.differences(theirs, ours)] == ["seed", "name"]
+    task = {"name": "sort", "max_length": 5, "seed": 2}
+    assert [key for key, *_ in configs.differences({"max_length": 5, "seed": 1}, task)] == ["seed", "name"]
 
 
 def test_numbers_may_be_those_of_numpy():
@@ -515,12 +379,3 @@ def test_numbers_may_be_those_of_numpy():
         for rate, seed in ((0.001, 2), (np.float64(0.001), np.int64(2)))
     )
     assert configs.dump(of_numpy) == configs.dump(plain)
-
-
-@pytest.mark.parametrize(
-    "tree",
-    [{1: 2}, {"model": {1: 2}}, {"model": {"attention": {1: 2}}}, {"training": {None: 2}}, {"data": {"copy": {(): 2}}}],
-)
-def test_a_key_of_a_mapping_that_is_no_str_is_unknown(tree):
-    with pytest.raises(ConfigError, match=r"(1|None|\(\)): unknown (key|option)"):
-        configs.from_dict({"data": {"copy": {}}, **tree})

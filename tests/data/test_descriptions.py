@@ -3,13 +3,15 @@
 import hashlib
 import json
 
+import debian
 import descriptions
 import pytest
 from helpers import debian as fake_debian
 from helpers.files import lines_of
-from helpers.repository import ROOT, assert_single_error, run_python
+from helpers.repository import ROOT, run_python
 
 from memattn.data import corpus
+from memattn.errors import ConfigError, RunError
 
 # Families by their split.
 FAMILIES = {"train": [f"lib{name}" for name in ("foo", "bar", "baz", "qux")], "valid": ["slepc"], "test": ["pandoc"]}
@@ -38,12 +40,13 @@ def archive(tmp_path):
     return folder
 
 
-def run(recipe, archive, *arguments, environment=None):
-    command = [ROOT / "data" / recipe, "--workers", "1", "--bpe_units", "40", *arguments]
-    environment = {**(environment or fake_debian.environment(archive)), "PYTHONPATH": str(ROOT)}
+def run(recipe, archive):
+    command = [ROOT / "data" / recipe, "--workers", "1", "--bpe_units", "40"]
+    environment = {**fake_debian.environment(archive), "PYTHONPATH": str(ROOT)}
     return run_python(*command, folder=archive.parent, env=environment)
 
 
+@pytest.mark.slow
 def test_descriptions_and_synopses_are_downloaded_and_prepared(archive, tmp_path):
     result = run("descriptions.py", archive)
     assert result.returncode == 0, result.stderr
@@ -63,14 +66,16 @@ def test_descriptions_and_synopses_are_downloaded_and_prepared(archive, tmp_path
     assert not (archive / "log").exists()  # the list was there
 
 
-def test_what_apt_lacks_or_fails_to_do_is_said_in_one_line(archive):
-    result = run("descriptions.py", archive, environment={"PATH": ""})
-    assert_single_error(result, "apt-get is missing", "put Translation-en and Translation-it, unpacked, into data/")
-    unknown = run("descriptions.py", archive, "--target", "fr")
-    assert_single_error(unknown, "the archive has no descriptions in 'fr', or cannot be reached; put ", "into data/")
-    environment = fake_debian.environment(archive)
+def test_what_apt_lacks_or_fails_to_do_is_said(archive, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", fake_debian.environment(archive)["PATH"])
+    with pytest.raises(RunError, match="the archive has no descriptions in 'fr', or cannot be reached; put "):
+        debian.descriptions(["en", "fr"], str(tmp_path / "lists"))
     (archive / "apt-get").write_text("#!/bin/sh\necho 'W: slow' >&2\necho 'E: no network' >&2\nexit 100\n")
-    assert_single_error(run("descriptions.py", archive, environment=environment), "apt-get: E: no network")
+    with pytest.raises(RunError, match="^apt-get: E: no network$"):
+        debian.descriptions(["it"], str(tmp_path / "lists"))
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ConfigError, match="apt-get is missing.* put Translation-de, unpacked, into .*lists"):
+        debian.descriptions(["de"], str(tmp_path / "lists"))
 
 
 def test_a_translation_has_all_paragraphs():

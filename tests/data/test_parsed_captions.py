@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 
 import pytest
 from parsed_captions import parse, trees
@@ -51,22 +50,11 @@ def test_a_missing_or_failing_parser_is_named(use_parser, tmp_path, monkeypatch)
         parse(["a dog"])
 
 
-COMMANDS = ["!exit", "(!exit)", " !exit", "!help", "% a", "%n % n"]
-
-
 def test_every_line_is_a_sentence_to_the_parser_and_sentences_without_tree_are_counted(use_parser):
     use_parser(PARSER)
     with pytest.warns(UserWarning, match="2 of 10 sentences have no tree"):
-        parsed = parse(["a dog", *COMMANDS, "", "a " * 2_000, "colorless ideas", "50% of {a} cat"])
+        commands = ["!exit", "(!exit)", " !exit", "!help", "% a", "%n % n"]
+        parsed = parse(["a dog", *commands, "", "a " * 2_000, "colorless ideas", "50% of {a} cat"])
     words = ["".join(re.findall(r"(?<=XX )[^)]+|\) ", tree)) for tree in parsed]
     expected = ["a dog", "!exit", "!exit", "!exit", "!help", "percent a", "percent n percent n", "50 percent of a cat"]
     assert [line.replace(")", "") for line in words] == expected
-
-
-@pytest.mark.skipif(shutil.which("link-parser") is None, reason="link-grammar is not installed")
-def test_link_grammars_parser_takes_no_line_for_a_command():
-    lines = ["The dog runs.", *COMMANDS, "word " * 500, "The cat runs."]
-    with pytest.warns(UserWarning, match=f"of {len(lines)} sentences have no tree"):
-        parsed = parse(lines)
-    assert parsed[0] == "(S (NP (XX the) (XX dog)) (VP (XX runs)) (. .))"
-    assert parsed[-1] == "(S (NP (XX the) (XX cat)) (VP (XX runs)) (. .))"

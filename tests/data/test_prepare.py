@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.files import contents
 from helpers.repository import ROOT, assert_single_error
 from helpers.texts import SETTINGS, sentences
 
@@ -21,7 +22,6 @@ from memattn.data.batches import TrainingBatches
 from memattn.data.preparation import chunks, parallel
 from memattn.data.preparation.parallel import Settings
 from memattn.data.tokenizer import TextSettings
-from memattn.data.units import Subwords
 from memattn.errors import ConfigError, DataError, RunError
 from memattn.files import read_lines
 
@@ -30,24 +30,17 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def run(command, tmp_path):
-    """run(module, arguments...) runs `python -m module arguments`; returns what run_command does."""
+    """run(arguments...) runs `memattn-prepare arguments`; returns what run_command does."""
 
-    def run(module, *arguments):
-        status, stdout, stderr = command(tmp_path, module, *arguments)
-        return subprocess.CompletedProcess(arguments, status, stdout, stderr)
+    def run(*arguments):
+        return subprocess.CompletedProcess(arguments, *command(tmp_path, "memattn.prepare", *arguments))
 
     return run
 
 
-def contents(folder):
-    """The bytes and the modification time of each file below a folder, by relative path."""
-    paths = [path for path in Path(folder).rglob("*") if path.is_file()]
-    return {str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
-
-
 def without_commands(folder):
     """The bytes of the files of a prepared corpus; of the manifest, the entries that do not depend on the command."""
-    files = {name: content for name, (content, _) in contents(folder).items()}
+    files = contents(folder)
     manifest = json.loads(files.pop(corpus.MANIFEST))
     for side in manifest["sources"].values():
         for source in side:
@@ -81,8 +74,17 @@ def files(tmp_path):
     return splits
 
 
-def test_a_prepared_corpus_holds_the_pairs_of_the_text(files, tmp_path):
-    manifest = parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+@pytest.fixture
+def prepared(files, tmp_path):
+    """The folder of a corpus that was prepared from the files."""
+    parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    return tmp_path / "out"
+
+
+@pytest.mark.parametrize("units", tokenizers.UNITS)
+def test_a_prepared_corpus_holds_the_pairs_of_the_text(files, tmp_path, units):
+    settings = dataclasses.replace(SETTINGS, text=dataclasses.replace(SETTINGS.text, units=units), max_length=299)
+    manifest = parallel.prepare(files, settings, str(tmp_path / "out"), 1)
     counts = manifest["counts"]["train"]
     assert (counts["read"], counts["pairs"], counts["dropped_empty"], counts["dropped_too_long"]) == (90, 86, 3, 1)
     lines = [read_lines(path) for path in files["train"]]
@@ -94,13 +96,11 @@ def test_a_prepared_corpus_holds_the_pairs_of_the_text(files, tmp_path):
         is_different = [line != expected_line for line, expected_line in zip(decoded_lines, expected, strict=True)]
         assert sum(is_different) <= 1  # the line with odd white space
     assert read_lines(str(tmp_path / "out" / "test.reference")) == read_lines(files["test"][1])
-    mapped = corpus.read_corpus(str(tmp_path / "out"), "train", corpus.read_vocabulary(str(tmp_path / "out/vocab.txt")))
-    assert isinstance(mapped.source.ids, np.memmap)
-    assert mapped.source.ids.dtype == np.uint16
-    assert (counts["source_tokens"], counts["longest_source"]) == (
-        mapped.source.offsets[-1],
-        mapped.source.lengths().max(),
-    )
+    vocabulary = corpus.read_vocabulary(str(tmp_path / "out/vocab.txt"))
+    source = corpus.read_corpus(str(tmp_path / "out"), "train", vocabulary).source
+    assert isinstance(source.ids, np.memmap)
+    assert source.ids.dtype == np.uint16
+    assert (counts["source_tokens"], counts["longest_source"]) == (source.offsets[-1], source.lengths().max())
 
 
 def test_a_pair_may_have_exactly_as_many_units_as_max_length(files, tmp_path):
@@ -130,8 +130,9 @@ def test_a_corpus_does_not_depend_on_processes_or_compression(files, tmp_path, m
 
 
 @pytest.mark.parametrize("written", ["train.target.ids.npy", corpus.MANIFEST])
-def test_an_interrupted_preparation_leaves_no_folder_and_can_be_repeated(files, tmp_path, monkeypatch, written):
-    parallel.prepare(files, SETTINGS, str(tmp_path / "whole"), 1)
+def test_an_interrupted_preparation_leaves_no_folder_and_can_be_repeated(
+    files, prepared, tmp_path, monkeypatch, written
+):
     rename, before = os.replace, set(os.listdir(tmp_path))
 
     def interrupt(path, *arguments):
@@ -142,10 +143,10 @@ def test_an_interrupted_preparation_leaves_no_folder_and_can_be_repeated(files, 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+            parallel.prepare(files, SETTINGS, str(tmp_path / "again"), 1)
     assert set(os.listdir(tmp_path)) == before
-    parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-    assert without_commands(tmp_path / "out") == without_commands(tmp_path / "whole")
+    parallel.prepare(files, SETTINGS, str(tmp_path / "again"), 1)
+    assert without_commands(tmp_path / "again") == without_commands(prepared)
 
 
 def test_a_second_preparation_of_a_folder_is_refused(files, tmp_path, monkeypatch):
@@ -175,35 +176,35 @@ def test_an_unrelated_folder_is_left_alone(files, tmp_path, manifest):
     assert contents(tmp_path / "mine") == before
 
 
-def test_other_settings_or_files_are_refused_for_a_complete_corpus(files, tmp_path):
-    folder = tmp_path / "out"
-    parallel.prepare(files, SETTINGS, str(folder), 1)
-    before = contents(folder)
+def test_other_settings_or_files_are_refused_for_a_complete_corpus(files, prepared):
+    before = contents(prepared)
     with pytest.raises(ConfigError, match=r"bpe_units \(\d+ there, 50 here\)"):
-        parallel.prepare(files, Settings(SETTINGS.text, bpe_units=50), str(folder), 1)
+        parallel.prepare(files, Settings(SETTINGS.text, bpe_units=50), str(prepared), 1)
     with open(files["valid"][0], "a", encoding="utf-8") as file:
         file.write("\n")
     with pytest.raises(ConfigError, match=r"holds another corpus \(other files\)"):
-        parallel.prepare(files, SETTINGS, str(folder), 1)
-    assert contents(folder) == before
+        parallel.prepare(files, SETTINGS, str(prepared), 1)
+    assert contents(prepared) == before
 
 
-def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch):
-    parallel.prepare(files, SETTINGS, str(tmp_path / "first"), 1)
+@pytest.mark.parametrize("units", tokenizers.UNITS)
+def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch, units):
+    text = dataclasses.replace(SETTINGS.text, units=units)
+    parallel.prepare(files, dataclasses.replace(SETTINGS, text=text), str(tmp_path / "first"), 1)
     others = {split: tuple(str(tmp_path / f"other.{split}.{side}") for side in ("en", "de")) for split in files}
     for split, paths in others.items():
         for path in paths:
             with open(path, "w", encoding="utf-8") as file:
                 file.writelines(f"{line} Zyklop\n" for line in sentences(20, f"{split}{path[-2:]}"))
     folder, shared = str(tmp_path / "second"), str(tmp_path / "first")
-    monkeypatch.setattr(Subwords, "learn", lambda *_: pytest.fail("learned"))
-    settings = Settings(SETTINGS.text, None, None, seed=None)
+    monkeypatch.setattr(tokenizers.UNITS[units], "learn", lambda *_: pytest.fail("learned"))
+    settings = Settings(text, None, None, seed=None)
     manifest = parallel.prepare(others, settings, folder, 1, shared)
     before = contents(tmp_path / "second")
-    for name in ("vocab.txt", "bpe.codes"):
-        assert before[name][0] == contents(tmp_path / "first")[name][0]
     names = [os.path.basename(source["path"]) for source in manifest["sources"]["vocabulary_of"]]
-    assert names == ["bpe.codes", "vocab.txt"]
+    assert names == [tokenizers.UNITS[units].file, "vocab.txt"]
+    for name in names:
+        assert before[name] == contents(tmp_path / "first")[name]
     sides = [read_lines(path) for path in others["train"]]
     for decoded_lines, lines in zip(decoded(tmp_path / "second"), sides, strict=True):
         assert len(decoded_lines) == len(lines) == 20
@@ -215,14 +216,13 @@ def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "problem"),
-    [("first", "raw en de.*tokenized en de"), ("nowhere", "its text is unprepared, not tokenized en de")],
+    [("out", "raw en de.*tokenized en de"), ("nowhere", "its text is unprepared, not tokenized en de")],
 )
-def test_a_vocabulary_that_does_not_fit_is_refused(files, tmp_path, name, problem):
-    parallel.prepare(files, SETTINGS, str(tmp_path / "first"), 1)
+def test_a_vocabulary_that_does_not_fit_is_refused(files, prepared, tmp_path, name, problem):
     tokenized = Settings(TextSettings("tokenized", "en", "de"), None, None, seed=None)
     with pytest.raises(ConfigError, match=f"--vocabulary_of .*{name}: .*{problem}"):
-        parallel.prepare(files, tokenized, str(tmp_path / "out"), 1, str(tmp_path / name))
-    assert not (tmp_path / "out").exists()
+        parallel.prepare(files, tokenized, str(tmp_path / "second"), 1, str(prepared.parent / name))
+    assert not (tmp_path / "second").exists()
 
 
 def test_workers_end_with_their_parent():
@@ -264,16 +264,16 @@ def test_a_sample_is_drawn_by_seed(files, tmp_path):
 
 def test_a_file_that_is_missing_or_there_in_two_forms_is_reported_by_the_command(files, run, tmp_path):
     prefix = files["train"][0].removesuffix(".en")
-    arguments = ["--source", "en", "--target", "de", "--folder", tmp_path / "out", "--bpe_units", 50, "--workers", 2]
-    result = run("memattn.prepare", "parallel", "--train", prefix, "--valid", tmp_path / "none", *arguments)
+    arguments = ["--source", "en", "--target", "de", "--folder", tmp_path / "out", "--bpe_units", 50, "--workers", 1]
+    result = run("parallel", "--train", prefix, "--valid", tmp_path / "none", *arguments)
     assert_single_error(result, "none.en and ", "none.en.gz are both missing")
     valid = files["valid"][0].removesuffix(".en")
     second = Path(f"{valid}.de.gz")
     second.write_bytes(gzip.compress(b"other text\n"))
-    result = run("memattn.prepare", "parallel", "--train", prefix, "--valid", valid, *arguments)
+    result = run("parallel", "--train", prefix, "--valid", valid, *arguments)
     assert_single_error(result, f"{valid}.de and {second} are both there; remove one")
     second.unlink()
-    result = run("memattn.prepare", "parallel", "--train", prefix, "--valid", valid, *arguments)
+    result = run("parallel", "--train", prefix, "--valid", valid, *arguments)
     assert result.returncode == 0, result.stderr
     assert "86 training pairs of 90" in result.stdout
 
@@ -288,36 +288,25 @@ def test_languages_may_differ_from_the_suffixes_of_files(run, tmp_path):
     arguments = ["parallel", "--train", tmp_path / "train", "--valid", tmp_path / "valid", "--bpe_units", 30]
     arguments += ["--source=src", "--target=tgt", "--workers=1", "--source_language=EN"]
 
-    result = run("memattn.prepare", *arguments, "--folder", tmp_path / "wrong")
+    result = run(*arguments, "--folder", tmp_path / "wrong")
     assert result.returncode == 0
     warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
     assert len(warnings) == 2
     assert warnings[0].startswith("warning: --target_language: Moses has no rules for 'tgt', and those of English are ")
     assert "valid.tgt: 5 of 5 targets come back from Moses' tokenizer with other blanks" in warnings[1]
 
-    result = run("memattn.prepare", *arguments, "--target_language=ko-KR", "--folder", tmp_path / "right")
+    result = run(*arguments, "--target_language=ko-KR", "--folder", tmp_path / "right")
     assert (result.returncode, "warning" in result.stderr) == (0, False)
     right = tokenizers.read(str(tmp_path / "right"))
     assert (right.settings.source_language, right.settings.target_language) == ("en", "ko")
     assert right.detokenize(right.decode(right.encode(line, "target") for line in lines)) == lines
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (["paralel"], "paralel: not a command; give one of parallel, parsing"),
-        (["lexicon"], "error: --folder is missing; see --help"),
-        (
-            ["parallel", *(f"--{key}={__file__[:-3]}" for key in ("train", "valid")), "--source=py", "--target=py"]
-            + ["--source_language=한국어", "--folder=none"],
-            "--source_language: '한국어' is not the code of a language, such as de, zh or pt-BR",
-        ),
-    ],
-)
-def test_wrong_commands_are_reported_in_one_line(arguments, problem, run):
-    result = run("memattn.prepare", *arguments)
-    assert result.returncode == 2
-    assert_single_error(result, problem)
+def test_a_wrong_command_and_a_wrong_language_are_reported_in_one_line(run):
+    assert_single_error(run("paralel"), "paralel: not a command; give one of parallel, parsing")
+    arguments = [f"--train={__file__[:-3]}", f"--valid={__file__[:-3]}", "--source=py", "--target=py", "--folder=none"]
+    problem = "--source_language: '한국어' is not the code of a language, such as de, zh or pt-BR"
+    assert_single_error(run("parallel", *arguments, "--source_language=한국어"), problem)
 
 
 @pytest.mark.parametrize(
@@ -325,24 +314,12 @@ def test_wrong_commands_are_reported_in_one_line(arguments, problem, run):
     [
         ("train.source.ids.npy", lambda path: path.write_bytes(path.read_bytes()[:-7]), "not a complete array"),
         ("train.source.offsets.npy", lambda path: np.save(path, np.zeros(3)), "not a one-dimensional array"),
+        ("train.target.ids.npy", lambda path: np.save(path, 9999 + np.load(path)), "it holds the id 10"),
         ("vocab.txt", lambda path: path.write_text("a\nb\n"), "vocab.txt: not the one that .*out was prepared with"),
     ],
 )
-def test_a_damaged_corpus_is_refused(files, tmp_path, name, spoil, problem):
-    parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-    spoil(tmp_path / "out" / name)
+def test_a_damaged_corpus_is_refused(prepared, name, spoil, problem):
+    spoil(prepared / name)
     with pytest.raises(DataError, match=problem):
-        corpus.read_corpus(str(tmp_path / "out"), "train", corpus.read_vocabulary(str(tmp_path / "out/vocab.txt")))
-
-
-def test_an_id_beyond_the_vocabulary_is_refused_when_it_is_read(files, tmp_path):
-    parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-    path = corpus.binary_paths(str(tmp_path / "out"), "train", "target")["ids"]
-    ids = np.load(path).astype(np.int32)
-    ids[-2] = 9999
-    np.save(path, ids)
-    vocabulary = corpus.read_vocabulary(str(tmp_path / "out/vocab.txt"))
-    pairs = corpus.read_corpus(str(tmp_path / "out"), "train", vocabulary)
-    batches = TrainingBatches(pairs, batch_size=8, num_buckets=1, seed=1)
-    with pytest.raises(DataError, match=f"target.ids.npy: damaged: .*9999.*{len(vocabulary)} "):
-        list(batches.window(0, 0))
+        pairs = corpus.read_corpus(str(prepared), "train", corpus.read_vocabulary(str(prepared / "vocab.txt")))
+        list(TrainingBatches(pairs, batch_size=8, num_buckets=1, seed=1).window(0, 0))

@@ -7,10 +7,10 @@ import random
 
 import pytest
 from helpers.repository import run_command
-from helpers.runs import made_up_result
-from sacrebleu.tokenizers import tokenizer_ja_mecab, tokenizer_ko_mecab
+from helpers.runs import made_up_result, tiny
+from helpers.texts import sentences
+from sacrebleu.tokenizers import tokenizer_ko_mecab
 
-from memattn import config as configs
 from memattn.errors import ConfigError, DataError
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import METRICS, Comparison
@@ -30,48 +30,23 @@ def text_scores(hypotheses, references, language=""):
     return {name: score(name, hypotheses, references, language=language) for name in ("sacrebleu", "chrf")}
 
 
-def noisy_copies(lines=60):
-    """Returns hypotheses and references; as with a half-trained model, words are left out, repeated or replaced."""
-    draw = random.Random(4)
-    references = [" ".join(str(draw.randrange(9)) for _ in range(draw.randrange(16))) for _ in range(lines)]
-    hypotheses = []
-    for reference in references:
-        words = []
-        for word in reference.split():
-            words += draw.choices([[word], [], [word, word], ["x"]], [85, 6, 4, 5])[0]
-        hypotheses.append(" ".join(words))
-    return hypotheses, references
-
-
-# name -> hypotheses, references, BLEU computed by hand
-CORPORA = {
-    "perfect with empty lines": (["", "a b c d e", ""], ["", "a b c d e", ""], 100.0),
-    "hypothesis missing": (["a b c d e", ""], ["a b c d e", "f g h"], 100 * math.exp(1 - 8 / 5)),
-    "repeated words": (
-        ["the the the the the cat sat on the mat"],
-        ["the cat sat on the mat"],
-        100 * (6 / 10 * 5 / 9 * 4 / 8 * 3 / 7) ** (1 / 4),
-    ),
-    "no common 4-gram": (["a b c x d e f"], ["a b c d e f g"], 0.0),
-    "case counts": (["A b c d e f"], ["a b c d e f"], 100 * (5 / 6 * 4 / 5 * 3 / 4 * 2 / 3) ** (1 / 4)),
-    "punctuation is not split off": (["a b c d."], ["a b c d ."], 0.0),
-    "blanks at the ends, repeated, and tabs": (["  a b\tc  d e "], ["a b c d e"], 100.0),
-    "an escape is not what it stands for": (
-        ["a b c d ％00a0"],
-        ["a b c d \u00a0"],
-        100 * (4 / 5 * 3 / 4 * 2 / 3 / 2) ** (1 / 4),
-    ),
-}
-ODD_BLANKS = ["\xa0", "\u2028", "\x85", "\x1c", "\u200b"]
-
-
-@pytest.mark.parametrize("name", CORPORA)
-def test_bleu_equals_computations_by_hand(name):
-    hypotheses, references, expected = CORPORA[name]
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "expected"),  # BLEU as computed by hand
+    [
+        (["", "a b c d e", ""], ["", "a b c d e", ""], 100),
+        (["a b c d e", ""], ["a b c d e", "f g h"], 100 * math.exp(1 - 8 / 5)),
+        (["a a a a a b c d a e"], ["a b c d a e"], 100 * (6 / 10 * 5 / 9 * 4 / 8 * 3 / 7) ** (1 / 4)),
+        (["a b c x d e f"], ["a b c d e f g"], 0),  # no common 4-gram
+        (["A b c d e f"], ["a b c d e f"], 100 * (5 / 6 * 4 / 5 * 3 / 4 * 2 / 3) ** (1 / 4)),
+        (["  a b\tc  d e "], ["a b c d e"], 100),
+        (["a b c d ％00a0"], ["a b c d \u00a0"], 100 * (4 / 5 * 3 / 4 * 2 / 3 / 2) ** (1 / 4)),
+    ],
+)
+def test_bleu_equals_computations_by_hand(hypotheses, references, expected):
     assert bleu(hypotheses, references) == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize("blank", ODD_BLANKS, ids=ascii)
+@pytest.mark.parametrize("blank", ["\xa0", "\x85", "\x1c"], ids=ascii)
 def test_only_ascii_blanks_separate_words(blank):
     hypotheses, references = [f"the price is a{blank}b today ."], ["the price is a b today ."]
     assert bleu(hypotheses, references) == 0  # no 4 words in a row are equal
@@ -98,9 +73,10 @@ def command_line(folder, hypotheses, references, *options):
     return result.stdout.strip()
 
 
+@pytest.mark.slow
 def test_tokens_are_scored_as_by_the_command_line(tmp_path):
-    hypotheses, references = noisy_copies()
-    hypotheses, references = [*hypotheses, "It is, I say,good."], [*references, "It is, I say, Good ."]
+    references = [*sentences(60, 1), "It is, I say, Good ."]
+    hypotheses = [line.replace("der", "ein das").replace(", Good .", ",good.") for line in references]
     options = ["--tokenize", "none", "--smooth-method", "none", "--force"]
     assert command_line(tmp_path, hypotheses, references, *options) == f"{bleu(hypotheses, references):.6f}"
     scores = text_scores(hypotheses, references)
@@ -108,6 +84,7 @@ def test_tokens_are_scored_as_by_the_command_line(tmp_path):
     assert command_line(tmp_path, hypotheses, references, "-m", "chrf") == f"{scores['chrf'].value:.6f}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["zh", "ko"])
 def test_text_is_scored_with_the_tokenizer_that_the_command_line_has_for_its_language(tmp_path, language):
     scores = text_scores(*TEXTS[language], language)
@@ -115,38 +92,28 @@ def test_text_is_scored_with_the_tokenizer_that_the_command_line_has_for_its_lan
     assert scores["sacrebleu"].value > 20
 
 
-@pytest.mark.parametrize("language", TEXTS)
-def test_signatures_name_tokenizer_smoothing_and_orders(language):
+@pytest.mark.parametrize(
+    ("code", "language"),
+    [*zip(TEXTS, TEXTS, strict=True), ("zho_Hans", "zh"), ("yue_Hant", "zh"), ("ja-JP", "ja"), ("kor", "ko")],
+)
+def test_signatures_name_tokenizer_smoothing_and_orders_whatever_the_code_of_the_language(code, language):
     for by_characters, name in ((False, "none"), (True, "char")):
         signature = score("bleu", *TEXTS[language], by_characters=by_characters).signature
         assert f"tok:{name}|smooth:none" in signature
         assert "nrefs:1|case:mixed" in signature
-    scores = text_scores(*TEXTS[language], language)
+    scores = text_scores(*TEXTS[language], code)
     assert f"|tok:{TOKENIZERS[language]}" in scores["sacrebleu"].signature
     assert "|smooth:exp|" in scores["sacrebleu"].signature
     assert "|nc:6|nw:0|" in scores["chrf"].signature
+    assert scores == text_scores(*TEXTS[language], language)
 
 
-@pytest.mark.parametrize(
-    ("code", "language"),
-    [
-        *[(code, "zh") for code in ("cmn", "zho_Hans", "ZH", "yue_Hant", "lzh")],
-        *[("ja-JP", "ja"), ("kor", "ko"), ("deu", "de"), ("tha", "th")],
-    ],
-)
-def test_all_codes_of_a_language_have_the_same_bleu(code, language):
-    result = text_scores(*TEXTS[language], code)
-    assert result == text_scores(*TEXTS[language], language)
-    assert f"|tok:{TOKENIZERS[language]}" in result["sacrebleu"].signature
-
-
-@pytest.mark.parametrize(("language", "module"), [("ja", tokenizer_ja_mecab), ("ko", tokenizer_ko_mecab)])
-def test_without_its_tokenizer_a_language_is_scored_on_characters(monkeypatch, language, module):
-    monkeypatch.setattr(module, "MeCab", None)
+def test_without_its_tokenizer_a_language_is_scored_on_characters(monkeypatch):
+    monkeypatch.setattr(tokenizer_ko_mecab, "MeCab", None)
     metrics.default_bleu.cache_clear()
-    problem = rf"tokenizer of '{language}' is missing \(extra `cjk`: pip install 'sacrebleu\[ja,ko\]'\)"
+    problem = r"tokenizer of 'ko' is missing \(extra `cjk`: pip install 'sacrebleu\[ja,ko\]'\)"
     with pytest.warns(UserWarning, match=problem) as caught:
-        first, *_ = [text_scores(*TEXTS[language], language) for _ in range(3)]
+        first, *_ = [text_scores(*TEXTS["ko"], "ko") for _ in range(3)]
     metrics.default_bleu.cache_clear()
     assert len(caught) == 1
     assert "|tok:char|" in first["sacrebleu"].signature
@@ -165,15 +132,11 @@ def test_loss_and_perplexity_share_a_loss_that_is_computed_once():
     assert calls == ["loss"]
 
 
-@pytest.mark.parametrize("loss", [40.0, math.inf])
-def test_a_result_with_a_very_large_loss_can_be_read(loss):
-    comparison = Comparison(["a"], ["a"], target_loss=lambda: loss)
+def test_a_result_with_an_infinite_loss_can_be_read():
+    comparison = Comparison(["a"], ["a"], target_loss=lambda: math.inf)
     scores = {name: METRICS[name].score(comparison).value for name in ("loss", "perplexity")}
-    assert scores["loss"] >= 40
-    assert scores["perplexity"] > 1e13
-    result = made_up_result(
-        configs.from_dict({"data": {"copy": {}}}), scores={"bleu": 1.0, "exact_match": 1.0, **scores}
-    )
+    assert min(scores.values()) > 1e13
+    result = made_up_result(tiny({}), scores={"bleu": 1.0, **scores})
     assert Result.from_json(json.loads(json.dumps(result.to_json()))).scores == result.scores
 
 
@@ -191,7 +154,6 @@ def test_a_validation_computes_the_deciding_metric_and_cheap_ones():
 @pytest.mark.parametrize(
     ("metric", "hypotheses", "references", "value", "counts"),
     [
-        ("wer", ["a c d", "x y"], ["a b c", "x y"], 40.0, "2 substitutions, 0 insertions, 0 deletions in 5 words"),
         ("wer", ["a d s t"], ["a c s"], 200 / 3, "1 substitutions, 1 insertions, 0 deletions in 3 words"),
         ("cer", ["abd", ""], ["abc", "de"], 60.0, "1 substitutions, 0 insertions, 2 deletions in 5 characters"),
         ("wer", ["a"], [""], 100.0, "0 substitutions, 1 insertions, 0 deletions in 0 words"),
@@ -254,12 +216,9 @@ BRACKETING = {  # hypothesis -> matched brackets, brackets of the hypothesis; No
     DOG: (4, 4),
     "(S (NP XX XX )NP , (VP XX (NP XX )NP )VP )S": (4, 4),  # punctuation is no word
     "(S (NP XX XX )NP (VP XX (PP XX )PP )VP . )S": (3, 4),  # another label
-    "(S (NP XX )NP (VP XX XX (NP XX )NP )VP . )S": (2, 4),  # other words
     "(S (NP (NP XX XX )NP )NP (VP XX (NP XX )NP )VP . )S": (4, 5),  # a bracket twice counts once
     "(NP XX XX )NP (VP XX (NP XX )NP )VP .": (3, 3),  # no bracket around all
-    "XX XX XX XX": (0, 0),
     "(S (NP XX XX )NP (VP XX (NP XX )NP )VP .": None,
-    "(S (NP XX XX )NP (VP XX (NP XX )VP )NP . )S": None,
     "(S (NP XX )NP (VP XX (NP XX )NP )VP . )S": None,  # a word is missing
     "(S (NP XX XX )NP (VP XX (NP <unk> )NP )VP . )S": None,
     "": None,

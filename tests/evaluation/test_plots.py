@@ -1,5 +1,6 @@
-"""Pictures of alignments and learning curves show the right values for any token and length."""
+"""Pictures show the right values for any token and length, and name models in words and colours."""
 
+import itertools
 import os
 
 import numpy as np
@@ -9,9 +10,11 @@ from matplotlib import image
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from studies import plots as study_plots
 
-from memattn.evaluation import evaluate, plots
+from memattn.attention import MECHANISMS
+from memattn.evaluation import evaluate, plots, styles
 
 
 def scores(source, target, num_slots, seed=0):
@@ -25,21 +28,12 @@ def line(name, points):
     return plots.Line(name, {"name": "none"}, points)
 
 
-def assert_is_a_picture(path):
-    pixels = image.imread(path)
-    height, width = pixels.shape[:2]
-    assert 300 <= height <= 3000
-    assert 300 <= width <= 6000
-    assert (pixels[..., :3].min(-1) < 0.95).mean() > 0.01  # not blank
-    return pixels
-
-
 @pytest.fixture
 def figure(monkeypatch):
-    """figure() returns the figure that was saved last."""
-    figures, save = [], plots.save
+    """figure() returns the figure that was to be saved last; none is."""
+    figures = []
     for module in (plots, study_plots):
-        monkeypatch.setattr(module, "save", lambda figure, path: figures.append(figure) or save(figure, path))
+        monkeypatch.setattr(module, "save", lambda figure, path: figures.append(figure))
     return lambda: figures[-1]
 
 
@@ -47,14 +41,21 @@ def axes_of(figure, title):
     return next(axes for axes in figure.findobj(Axes) if axes.get_title() == title)
 
 
-@pytest.mark.parametrize(
-    ("num_slots", "source", "target"),
-    [(0, 101, 90), (1, 1, 1), (32, 41, 30)],
-)
-def test_alignments_of_any_size_can_be_drawn(tmp_path, num_slots, source, target):
-    path = tmp_path / "alignments.png"
-    plots.save(plots.alignment_figure(["a"] * source, ["b"] * target, *scores(source, target, num_slots)), str(path))
-    assert_is_a_picture(path)
+@pytest.mark.parametrize(("num_slots", "length"), [(5, 50), (0, 1)])
+def test_alignments_of_any_size_and_of_odd_tokens_can_be_drawn(tmp_path, num_slots, length):
+    tokens = [*"$_^%{Ł\x01…", "$_$", "a$b_{$", "\\frac", "<s>", "中文"]
+    tokens = (tokens * length)[:length]
+    figure = plots.alignment_figure(tokens, tokens, *scores(length, length, num_slots))
+    plots.save(figure, str(tmp_path / "alignments.png"))
+    pixels = image.imread(tmp_path / "alignments.png")
+    height, width = pixels.shape[:2]
+    assert 300 <= height <= 3000
+    assert 300 <= width <= 6000
+    assert (pixels[..., :3].min(-1) < 0.95).mean() > 0.01  # not blank
+    axes = axes_of(figure, "all slots: $\\beta \\cdot \\alpha$" if num_slots else "attention")
+    for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
+        assert [label.get_text() for label in labels] == (tokens[::2] if length > 40 else tokens)
+        assert not any(label.get_parse_math() for label in labels)
     assert plt.get_fignums() == []
 
 
@@ -90,23 +91,11 @@ def test_slots_are_drawn_in_the_order_of_their_positions():
     assert [title for title in titles if title.startswith("slot ")] == ["slot 2", "slot 1", "slot 3"]
 
 
-def test_odd_tokens_are_drawn_unchanged(tmp_path):
-    tokens = [*"$_^%{Ł\x01…", "$_$", "a$b_{$", "\\frac", "<s>", "中文"]
-    figure = plots.alignment_figure(tokens, tokens, *scores(len(tokens), len(tokens), 0))
-    plots.save(figure, str(tmp_path / "alignments.png"))
-    assert_is_a_picture(tmp_path / "alignments.png")
-    axes = axes_of(figure, "attention")
-    for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
-        assert [label.get_text() for label in labels] == tokens
-        assert not any(label.get_parse_math() for label in labels)
-
-
-def test_learning_curves_show_mean_and_range_over_seeds(tmp_path, figure):
+def test_learning_curves_show_mean_and_range_over_seeds(figure):
     points = {"memory": {100: (10.0, 8.0, 12.0), 200: (55.5, 50.5, 60.5)}, "none": {100: (3.0, 3.0, 3.0)}, "empty": {}}
     curves = [line(name, points_of_line) for name, points_of_line in points.items()]
     means = {"memory": [(100, 10.0), (200, 55.5)], "none": [(100, 3.0)], "empty": []}
-    plots.learning_curves(str(tmp_path / "curves.png"), curves, "one quarter scale")
-    assert_is_a_picture(tmp_path / "curves.png")
+    plots.learning_curves("curves.png", curves, "one quarter scale")
     (axes,) = figure().axes
     assert {line.get_label(): list(zip(*line.get_data(), strict=True)) for line in axes.lines} == means
     heights = {height for _, height in axes.collections[0].get_paths()[0].vertices}
@@ -120,10 +109,10 @@ def test_learning_curves_show_mean_and_range_over_seeds(tmp_path, figure):
 
 
 @pytest.mark.parametrize(("length", "number"), [(200, 4), (20, 30)])
-def test_names_leave_room_for_the_curves_and_are_not_cut_off(tmp_path, figure, length, number):
+def test_names_leave_room_for_the_curves_and_are_not_cut_off(figure, length, number):
     curves = [line(f"{i:0{length}d}", {1: (i, i, i)}) for i in range(number)]
-    plots.learning_curves(str(tmp_path / "a.png"), curves, "t" * 120)
-    FigureCanvasAgg(figure()).draw()  # at the figure's own resolution again
+    plots.learning_curves("a.png", curves, "t" * 120)
+    FigureCanvasAgg(figure()).draw()
     (axes,), (legend,) = figure().axes, figure().legends
     assert axes.get_position().width > 0.55
     assert axes.get_window_extent().height > 250
@@ -143,12 +132,11 @@ def test_only_pictures_of_an_earlier_evaluation_are_removed(tmp_path):
     assert sorted(os.listdir(tmp_path / "alignments")) == ["17.txt", "unrelated.png"]
 
 
-def test_lines_of_times_are_labelled_at_their_ends(tmp_path, figure):
+def test_lines_of_times_are_labelled_at_their_ends(figure):
     ends = {"memory": 2.1, "none": 2.1, "bahdanau": 90.0}
     lines = [line(name, {20: (2.0, 1.9, 2.2), 2000: (end, end, end)}) for name, end in ends.items()]
     for scale, lowest in (("linear", 0), ("log", 1)):
-        benchmark_tables.draw(str(tmp_path / "times.png"), lines, title="a step", x="tokens", y="seconds", scale=scale)
-        assert_is_a_picture(tmp_path / "times.png")
+        benchmark_tables.draw("times.png", lines, title="a step", x="tokens", y="seconds", scale=scale)
         (axes,) = figure().axes
         heights = {text.get_text(): text.get_position()[1] for text in axes.texts}
         assert list(heights) == ["memory", "none", "bahdanau"]
@@ -161,7 +149,48 @@ def test_lines_of_times_are_labelled_at_their_ends(tmp_path, figure):
         assert lowest <= axes.get_ylim()[0] < 2
 
 
-def test_a_picture_has_the_same_bytes_each_time(tmp_path):
-    for name in ("first", "second"):
-        plots.learning_curves(str(tmp_path / f"{name}.svg"), [line("a", {1: (2, 1, 3)})], "t")
-    assert (tmp_path / "first.svg").read_bytes() == (tmp_path / "second.svg").read_bytes()
+def test_a_picture_has_the_same_bytes_each_time():
+    def picture():
+        figure = Figure(figsize=(2, 2))
+        plots.draw_lines(figure.subplots(), [line("a", {1: (2, 1, 3)})])
+        return plots.rendered(figure, "svg")
+
+    assert picture() == picture()
+
+
+def test_every_mechanism_has_words_and_a_colour_of_its_own():
+    assert set(MECHANISMS) <= set(styles.STYLES)
+    for first, second in itertools.combinations(styles.STYLES.values(), 2):
+        assert first.words != second.words
+        assert first.colour != second.colour
+
+
+@pytest.mark.parametrize(
+    ("attention", "words"),
+    [
+        ({"name": "memory", "num_slots": 4, "position_encoding": True}, "memory, K = 4, position encodings"),
+        ({"name": "windowed_memory", "num_slots": 2, "read": "address"}, "windowed memory, K = 2, read by address"),
+        ({"name": "neural_gpu"}, "Neural GPU"),
+        ({"name": "somewhere:MyAttention", "num_slots": None}, "MyAttention"),
+    ],
+)
+def test_models_are_named_in_words(attention, words):
+    assert styles.words(attention) == words
+
+
+def test_different_mechanisms_have_their_colours_whatever_else_is_drawn():
+    names = ["bahdanau", "memory", "luong"]
+    lines = styles.line_styles([{"name": name} for name in names])
+    assert [colour for colour, _ in lines] == [styles.STYLES[name].colour for name in names]
+    assert len({dash for _, dash in lines}) == 3
+    outside = styles.line_styles([{"name": name} for name in ("here:MyAttention", "there:MyAttention", "memory")])
+    assert len({colour for colour, _ in outside}) == 3
+
+
+@pytest.mark.parametrize("number", [2, 14])
+def test_many_lines_of_one_mechanism_differ_from_each_other(number):
+    lines = styles.line_styles([{"name": "windowed_memory", "num_slots": 16}] * (number - 1) + [{"name": "none"}])
+    assert len(set(lines)) == number
+    for (colour, dash), (other_colour, other_dash) in itertools.combinations(lines, 2):
+        distance = sum(abs(a - b) for a, b in zip(*map(bytes.fromhex, (colour[1:], other_colour[1:])), strict=True))
+        assert distance > 100 or (distance == 0 and dash != other_dash)

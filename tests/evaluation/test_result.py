@@ -4,7 +4,7 @@ import json
 
 import pytest
 from helpers.repository import ROOT
-from helpers.runs import made_up_result
+from helpers.runs import made_up_result, tiny
 
 from memattn import config as configs
 from memattn.eval import report
@@ -15,9 +15,9 @@ from memattn.sweeps.runs import SweepRun
 
 
 @pytest.fixture
-def result(tiny_config):
+def result():
     scores = {"bleu": 50.25, "exact_match": 25.0, "chrf": 61.5, "perplexity": 1.5}
-    return made_up_result(tiny_config(), scores=scores, signatures={"bleu": "tok:none", "chrf": "nc:6"}, commit=None)
+    return made_up_result(tiny({}), scores=scores, signatures={"bleu": "tok:none", "chrf": "nc:6"}, commit=None)
 
 
 def test_a_result_survives_json(result):

@@ -148,26 +148,17 @@ def test_translations_scores_and_weights_are_those_of_python(measured, runs, tmp
 
 
 @pytest.mark.long
-def test_text_is_split_and_joined_as_by_python(measured, runs):
+def test_the_page_splits_text_as_python_and_shows_translation_beam_slots_and_times(measured, runs):
+    sent, messages = measured
     tokenizer = load([runs[0][0]], [], None).tokenizer
-    result = measured[0]["results"][0]
-    assert result["units"] == [tokenizer.encode(line, "source") for line in LINES]
-    assert result["words"] == tokenizer.detokenize(WORDS)
-
-
-@pytest.mark.long
-def test_the_page_shows_translation_beam_slots_and_times(measured):
-    (narrow, wide), texts = measured[0]["shown"], [r["translations"][0]["text"] for r in measured[0]["results"]]
-    for shown in (narrow, wide):
+    assert sent["results"][0]["units"] == [tokenizer.encode(line, "source") for line in LINES]
+    assert sent["results"][0]["words"] == tokenizer.detokenize(WORDS)
+    texts = [result["translations"][0]["text"] for result in sent["results"]]
+    for shown in sent["shown"]:
         assert shown["translation"].replace(" ", "") == texts[0].replace(" ", "")
         assert re.match(r"\d+ ms: encoder and \d+ decoder steps, beam 5", shown["time"])
         assert (shown["beam"], shown["slots"], shown["lines"]) == (5, 32, 2)
         assert shown["compared"] == texts
         assert shown["overflow"] <= 0
-
-
-@pytest.mark.long
-def test_steps_take_time_and_the_console_is_empty(measured):
-    sent, messages = measured
     assert min(sent["times"]) > 0
     assert messages == []
