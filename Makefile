@@ -43,8 +43,7 @@ test-long: $(VENV)/installed
 test-all: test test-rest test-long
 
 test-addons: .venv-addons/installed
-	.venv-addons/bin/python -m pytest -n 2 --dist worksteal tests/attention/test_addons.py tests/attention/test_conformance.py \
-		tests/docs/test_from_tfa.py -k "addons or tfa"
+	.venv-addons/bin/python -m pytest -n 2 --dist worksteal tests/attention/test_addons.py tests/docs/test_from_tfa.py
 
 test-backends: $(BACKENDS:%=.venv-%/installed)
 	for backend in $(BACKENDS); do KERAS_BACKEND=$$backend .venv-$$backend/bin/python -m pytest --noconftest \

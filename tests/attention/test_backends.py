@@ -11,6 +11,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+from helpers.marks import slow
 
 from memattn import layers
 from memattn.attention import MECHANISMS
@@ -112,7 +113,7 @@ def examples():
     return [query, value], np.tanh(query + value.sum(1, keepdims=True))
 
 
-@pytest.mark.parametrize("name", [*MECHANISMS, "slots"])
+@pytest.mark.parametrize("name", ["memory", *map(slow, [*(name for name in MECHANISMS if name != "memory"), "slots"])])
 def test_a_model_is_trained_saved_and_loaded(name, tmp_path):
     inputs, targets = examples()
     options = {"num_slots": 3} if name == "slots" else {}
@@ -139,6 +140,7 @@ def test_slots_are_the_states_times_the_weights_that_wrote_them(writing):
     assert not np.where(mask[:, None], 0, weights).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 @pytest.mark.parametrize("name", [*MECHANISMS, "slots"])
 def test_half_precision_is_near_float32(name, policy):
@@ -156,6 +158,7 @@ def test_half_precision_is_near_float32(name, policy):
         assert np.isfinite(model.fit(*examples(), batch_size=8, verbose=0).history["loss"]).all()
 
 
+@pytest.mark.slow
 def test_the_noise_of_each_training_step_is_new():
     model = small_model("monotonic", {})
     model.compile(keras.optimizers.SGD(0.0), "mse")

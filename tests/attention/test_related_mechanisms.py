@@ -195,15 +195,6 @@ def test_sparse_scores_of_a_search_equal_those_of_the_mechanism(name, options):
     assert any(((before == after) & (before < length)).any() for before, after in itertools.pairwise(stops_by_step))
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [("memory", {}), ("monotonic", {"test_mode": "soft"}), ("mocha", {"chunk_size": None}), ("matcha", {})],
-)
-def test_a_search_uses_the_mechanism_itself_where_a_step_may_read_all_positions(name, options):
-    mechanism = build(name, options, **FACTS)
-    assert mechanism.for_search() is mechanism
-
-
 def test_weights_of_equal_positions_are_added():
     scores = SparseScores(tf.constant([[[2, 0, 2]]]), tf.constant([[[0.5, 0.25, 0.125]]]))
     np.testing.assert_allclose(dense_scores(scores, 4), [[[0.25, 0.0, 0.625, 0.0]]])

@@ -116,11 +116,12 @@ def test_latents_are_one_cross_attention_block(reading):
     assert_slots(mechanism, write)
 
 
-@pytest.mark.parametrize("num_slots", [3, 8])
 @pytest.mark.parametrize("encoder_scoring", [*SCORING, "softmax_time"])
 @pytest.mark.parametrize("encoder_normalize", ["none", "time"])
 @pytest.mark.parametrize("windows_option", [{}, {"position_windows": True}, {"free_windows": True}])
-@pytest.mark.parametrize(("decoder_scoring", "reading"), [("softmax", "additive"), ("sigmoid", "address")])
+@pytest.mark.parametrize(
+    ("num_slots", "decoder_scoring", "reading"), [(3, "softmax", "additive"), (8, "sigmoid", "address")]
+)
 def test_a_variant_of_memory_has_the_parts_that_its_options_name(
     num_slots, encoder_scoring, encoder_normalize, windows_option, decoder_scoring, reading
 ):

@@ -59,18 +59,6 @@ def test_a_model_works_in_mixed_precision(name, options, switches):
         assert_close_to_full_precision(make_model(name, options, dtype=precision, **switches))
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("name", "precision"),
-    [
-        *((name, "mixed_bfloat16") for name in ("memory", "mocha")),
-        *((name, "mixed_float16") for name in ("bahdanau", "monotonic")),
-    ],
-)
-def test_a_model_trains_and_decodes_in_mixed_precision(name, precision):
-    assert_trains_and_decodes(make_model(name, {}, dtype=precision))
-
-
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(("kind", "cell"), [("neural_gpu", "cgru"), long("extended", "dngpu")])
 def test_a_neural_gpu_trains_and_decodes_in_mixed_precision(kind, cell, precision):
