@@ -10,6 +10,7 @@ import collections.abc
 import dataclasses
 import datetime
 import difflib
+import functools
 import inspect
 import math
 import textwrap
@@ -105,6 +106,7 @@ def raise_first(problems: Problems) -> None:
         raise OptionError(option, problem)
 
 
+@functools.cache
 def hints(section: type) -> dict[str, Any]:
     """Returns the annotation of each field of a dataclass."""
     annotations = typing.get_type_hints(section, include_extras=True)

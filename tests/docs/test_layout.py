@@ -64,26 +64,6 @@ def test_a_module_imports_only_from_its_layer_and_those_below(path):
         assert imported_layers(path) <= {*LAYERS, *EVERYWHERE, *COMMANDS, "cli", "api"}
 
 
-def test_options_of_a_part_need_no_config():
-    """A circle of imports would begin where a dataclass of options, or a registry that it names, imported `config`."""
-    paths = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in MODULES}
-    reached, waiting = set(), {name for name in paths if name.endswith(".config")}
-    while waiting:
-        reached |= waiting
-        names = {name for module in waiting for name in _imported_at_once(paths[module])}
-        modules = names | {name.rpartition(".")[0] for name in names}
-        waiting = (modules & paths.keys()) - reached
-    assert "memattn.training.config" in reached
-    assert not [name for name in reached if name.startswith("memattn.config")]
-
-
-def _imported_at_once(path):
-    """Returns the dotted names that a file imports when it is imported, so not those for type checkers."""
-    statements = ast.parse(path.read_text(encoding="utf-8")).body
-    nodes = [node for node in statements if isinstance(node, ast.ImportFrom)]
-    return {f"{node.module}.{alias.name}" for node in nodes for alias in node.names}
-
-
 def test_search_imports_no_model():
     search = ROOT / "memattn" / "search"
     assert imported_layers(search / "beam_search.py") == imported_layers(search / "sampling.py") == {"search"}

@@ -106,8 +106,7 @@ def assert_same(actual, expected):
     np.testing.assert_allclose(actual.scores, expected.scores, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("tie", ["none", "all"])
-@pytest.mark.parametrize("coverage", [0.0, 0.5])
+@pytest.mark.parametrize(("tie", "coverage"), [("none", 0.5), ("all", 0.0)])
 def test_scores_are_normalized_over_the_selection(tie, coverage):
     """Scores equal those of a search for each source alone, with the logits of all other tokens near minus infinity."""
     (model,) = models(1, **{"model.tie_embeddings": tie})

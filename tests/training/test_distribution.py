@@ -1,12 +1,9 @@
 """Several workers train as one device does, end together, and resume from the first worker's checkpoint."""
 
-import contextlib
-import glob
 import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +14,7 @@ import tensorflow as tf
 from benchmarks.replicas import all_reduced_bytes
 from helpers.repository import ROOT
 from helpers.runs import latest, replicas, weights
+from helpers.worker_pair import tf_configs
 
 from memattn import config as run_configs
 from memattn import train as command
@@ -30,24 +28,13 @@ from memattn.training.trainer import train
 pytestmark = pytest.mark.slow
 
 
-def start(config, run_dir, number=2):
-    """Starts `number` workers of one training; returns their processes."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for free_socket in sockets:
-            free_socket.bind(("localhost", 0))
-        cluster = {"worker": [f"localhost:{bound.getsockname()[1]}" for bound in sockets]}
+def start(config, run_dir):
+    """Starts two workers of one training; returns their processes."""
     command = [sys.executable, "-m", "memattn.train", "--config", config, "--run_dir", run_dir]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return [
-        subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env={**os.environ, "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": i}})},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for i in range(number)
+        subprocess.Popen(command, cwd=ROOT, env={**os.environ, "TF_CONFIG": tf_config}, **pipes)
+        for tf_config in tf_configs()
     ]
 
 
@@ -113,38 +100,6 @@ def test_two_workers_train_as_two_replicas_though_they_are_killed_or_stopped(wri
         assert float(row["bleu"]) == pytest.approx(float(expected["bleu"]), abs=3)
 
 
-@pytest.mark.parametrize("name", ["memory", "bahdanau"])
-def test_the_losses_do_not_depend_on_the_numbers_of_devices_and_workers(name, write_config, tmp_path, times):
-    steps = times(short=None, full=200)
-    if steps is None:
-        pytest.skip("minutes long: make test-faults has it")
-    changes = {
-        "model.attention": {"name": name},
-        "model.dropout": 0.0,
-        "data.copy.train_examples": 500,
-        "data.num_buckets": 2,
-        "training.batch_size": 24,
-        "training.log_every": 1,
-        "training.max_steps": steps,
-        "training.validate_every": steps,
-        "training.checkpoint_every": steps,
-    }
-    path = write_config(changes)
-    config = run_configs.load(path, [])
-    for devices in (1, 2, 4):
-        assert train(config, str(tmp_path / f"devices={devices}"), replicas(devices)) == 0
-    for number in (2, 3):
-        workers = start(path, str(tmp_path / f"workers={number}"), number)
-        outputs = [worker.communicate(timeout=600) for worker in workers]
-        assert [worker.returncode for worker in workers] == [0] * number, outputs[0][1]
-    expected_losses = losses(tmp_path / "devices=1")
-    expected_examples = [row["examples"] for row in Run(tmp_path / "devices=1").validations]
-    assert len(expected_losses) == steps
-    for folder in tmp_path.glob("*=*"):
-        np.testing.assert_allclose(losses(folder), expected_losses, rtol=1e-4, err_msg=folder.name)
-        assert [row["examples"] for row in Run(folder).validations] == expected_examples
-
-
 def test_a_step_sums_each_gradient_once_over_the_replicas(tiny_config):
     strategy, config = replicas(2), tiny_config()
     with strategy.scope():
@@ -164,25 +119,14 @@ def reduced_bytes(function, *arguments):
     return [4 * operation.inputs[0].shape.num_elements() for operation in collectives]
 
 
-def losses(run_dir):
-    """Returns the loss of each training step that was logged for TensorBoard."""
-    (path,) = glob.glob(os.path.join(run_dir, "events", "*"))
-    events = [tf.compat.v1.Event.FromString(record) for record in tf.data.TFRecordDataset(path).as_numpy_iterator()]
-    values = [value for event in events for value in event.summary.value if value.tag == "train/loss"]
-    return [float(tf.make_ndarray(value.tensor)) for value in values]
-
-
 @pytest.mark.parametrize(
     "tf_config",
     [
         None,  # not set
-        {},
-        {"cluster": {}},
         {"cluster": {"worker": "host:1"}, "task": {"type": "worker", "index": 0}},
         {"cluster": {"worker": ["host:1", "host:2"]}},
         {"cluster": {"worker": ["host:1", "host:2"]}, "task": {"type": "worker", "index": 2}},
         {"cluster": {"worker": ["host:1", "host:2"]}, "task": {"type": "boss", "index": 0}},
-        {"cluster": {"worker": ["host:1", "host:2"]}, "task": {"type": "evaluator", "index": 0}},
         [],
     ],
 )

@@ -7,7 +7,6 @@ from helpers.mechanisms import KERAS_3
 from helpers.models import BATCH, arrays, make_model
 from helpers.runs import NO_STRATEGY, replicas
 
-from memattn import config as configs
 from memattn.attention import MECHANISMS
 from memattn.attention.content import LuongDotAttention
 from memattn.config import TrainingConfig
@@ -162,28 +161,7 @@ def test_options_that_an_optimizer_does_not_have_are_refused():
         make_optimizer(TrainingConfig(optimizer="sgd", optimizer_options={"momentum": 5}))
     for name, options, expected in [
         ("adam", {"beta_1": "abc"}, "expected a number, not 'abc'"),
-        ("adam", {"beta_1": None}, "expected a number, not None"),
         ("adam", {"amsgrad": "abc"}, "expected true or false, not 'abc'"),
-        ("sgd", {"nesterov": 3}, "expected true or false, not 3"),
-        ("adamw", {"weight_decay": [1]}, "expected a number"),
-        ("rmsprop", {"rho": True}, "expected a number, not True"),
     ]:
         with pytest.raises(ConfigError, match=f"training.optimizer_options.{next(iter(options))}: {expected}"):
             make_optimizer(TrainingConfig(optimizer=name, optimizer_options=options))
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "right"),
-    [
-        ("optimizer", "adamW", r"adamw, .*; did you mean adamw?\?"),
-        ("loss", "cross_entrpy", r"cross_entropy.*; did you mean cross_entropy\?"),
-        ("schedule", "linaer", r"linear.*; did you mean linear\?"),
-    ],
-)
-def test_an_unknown_loss_schedule_or_optimizer_is_refused_with_the_known_names(key, value, right):
-    tree = {"data": {"copy": {}}, "training": {key: value}}
-    with pytest.raises(ConfigError, match=f"training.{key}: '{value}' .*{right}"):
-        configs.checked(tree, configs.Origin("test"))
-    tree["training"][key] = 3
-    with pytest.raises(ConfigError, match=f"training.{key}: "):
-        configs.checked(tree, configs.Origin("test"))

@@ -69,8 +69,6 @@ def test_a_validation_is_reported_with_each_of_its_metrics():
         (29_000, {}, True),
         (5_900_000, {}, False),
         (29_000, {"training": {"learning_rate": 0.002}}, False),
-        (29_000, {"data": {"copy": {}}}, False),
-        (29_000, {"model": {"kind": "neural_gpu"}}, False),
     ],
 )
 def test_a_small_text_with_the_papers_learning_rate_is_remarked_upon(pairs, changes, has_note):

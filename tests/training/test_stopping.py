@@ -30,6 +30,7 @@ OPTIONS = [
         marks=pytest.mark.long,
     ),
     pytest.param({**SHORTER, "training.precision": "mixed_float16"}, id="float16", marks=pytest.mark.long),
+    pytest.param({**SHORTER, "model.kind": "extended", "model.width": 1}, id="active memory", marks=pytest.mark.long),
 ]
 
 
