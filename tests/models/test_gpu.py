@@ -91,18 +91,3 @@ def test_no_variable_of_an_update_has_a_type_that_stays_on_the_cpu_of_a_gpu_mach
     state = step.optimizer.variables
     variables = [*model.variables, *(state() if callable(state) else state), *step.state]
     assert {tf.as_dtype(variable.dtype) for variable in variables} == {tf.float32, tf.int64}
-
-
-def test_the_emulation_refuses_the_batches_that_cudnn_refuses(monkeypatch):
-    if cudnn.emulate(monkeypatch) is None:
-        pytest.skip("Keras 2 takes its ordinary kernel where cuDNN refuses")
-    lstm = tf.keras.layers.LSTM(3)
-    inputs = tf.ones([2, 4, 5])
-    lstm.build(inputs.shape)
-    masked = tf.function(lambda mask: lstm(inputs, mask=mask))
-    masked(tf.constant([[True] * 4, [True] + [False] * 3]))
-    for refused in ([[True] * 4, [False] * 4], [[True] * 4, [False] + [True] * 3]):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="right-padded"):
-            masked(tf.constant(refused))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="unsupported operations|not compilable"):
-        tf.function(lstm, jit_compile=True)(inputs)
