@@ -51,7 +51,7 @@ test-backends: $(BACKENDS:%=.venv-%/installed)
 
 test-faults: $(VENV)/installed
 	$$(unshare $(MOUNTING) true 2> /dev/null && echo unshare $(MOUNTING)) \
-		$(BIN)/python -m pytest tests/faults tests/training/test_distribution.py --full
+		$(BIN)/python -m pytest tests/faults --full
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -12,7 +12,6 @@ from helpers.equations import (
     STATES,
     B,
     D,
-    Q,
     S,
     additive_energies,
     array,
@@ -236,17 +235,6 @@ def test_a_memory_is_cut_to_its_first_slots(slots):
     assert_only_first_slots(attention(QUERIES, STATES, value_mask=mask()), attention, [slots] * B)
     memory = attention.memorize(tf.constant(STATES), tf.constant(mask()))
     assert memory["values"].shape[1] == min(slots, S)
-
-
-def test_slots_are_drawn_anew_in_each_training_step_and_not_elsewhere():
-    attention = nested()
-    attention.keep(5)
-    plain, again = (attention(QUERIES, STATES).numpy() for _ in range(2))
-    np.testing.assert_array_equal(plain, again)
-    first, second = (attention(QUERIES, STATES, training=True).numpy() for _ in range(2))
-    assert first.shape == (B, Q, D)
-    assert (first != plain).any()
-    assert (first != second).any()
 
 
 @pytest.mark.parametrize(("slots", "problem"), [(2.5, "expected an int, not 2.5"), (9, "must be at most 8, not 9")])

@@ -12,7 +12,6 @@ from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
 
 from helpers.marks import CHOSEN, slow
 from memattn import attention
-from memattn.attention.ops import masked_softmax
 
 _QUICK_NAMES = (*CHOSEN, "none", "bahdanau", "luong", "luong_dot", "memory")
 NAMES = CHOSEN or [*attention.MECHANISMS, NESTED_MEMORY, MEMORY_VARIANT]
@@ -94,22 +93,6 @@ REPRESENTATIVE_MODELS = XLA_MODELS if CHOSEN else [*_QUICK_MODELS, *map(slow, _S
 EVERY_MODEL = XLA_MODELS if CHOSEN else [*REPRESENTATIVE_MODELS, *map(slow, _OTHER_SLOW_MODELS)]
 
 
-class LeastSeen(attention.AttentionMechanism):
-    """A recurrent mechanism that prefers positions with little attention so far: its state is the sum of its scores."""
-
-    def memorize(self, states, mask):
-        return {"values": states, "mask": mask}
-
-    def initial_state(self, memory, num_queries):
-        batch, length = tf.unstack(tf.shape(memory["mask"]))
-        return tf.zeros([batch, num_queries, length])
-
-    def score(self, query, memory, state=(), seed=None):
-        logits = tf.reduce_sum(memory["values"], -1)[:, None] + tf.reduce_sum(query, -1, keepdims=True) - 3 * state
-        scores = masked_softmax(logits, memory["mask"][:, None])
-        return scores, state + scores
-
-
 KERAS_3 = not hasattr(tf.keras, "__internal__")
 B, T, S, D = 2, 3, 5, 8  # queries are as wide as values, because luong_dot requires it
 SIZES = {"units": D, "max_source_length": S}
@@ -123,17 +106,3 @@ def make(mechanism, options, /, **kwargs):
 
 def random(*shape, seed=1):
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
-
-
-def array(value):
-    return tf.convert_to_tensor(value).numpy()
-
-
-def random_weights(layer):
-    """The random weights of a layer, flattened: those that hold more than zeros and ones."""
-    return [values for values in (array(weight).ravel() for weight in layer.weights) if len(np.unique(values)) > 2]
-
-
-def assert_all_different(weights):
-    for first, second in itertools.combinations(weights, 2):
-        assert first.shape != second.shape or np.abs(first - second).max() > 1e-3
