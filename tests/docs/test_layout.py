@@ -101,15 +101,3 @@ def test_the_version_is_the_same_everywhere():
     assert version == citation["version"] == __version__
     assert date == citation["date-released"].isoformat()
     assert f'version = "{version}"' in (ROOT / "docs/help/citing.md").read_text(encoding="utf-8")
-
-
-def test_scripts_write_outside_of_the_committed_results_by_default():
-    for path in (ROOT / "scripts").rglob("*.py"):
-        for call in (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if _sets_a_default(node)):
-            texts = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant)]
-            assert not [text for text in texts if str(text).split("/")[0] == "results"], f"{path}:{call.lineno}"
-
-
-def _sets_a_default(node):
-    """Returns whether a node of a syntax tree is a call that defines flags, or sets the default of one."""
-    return isinstance(node, ast.Call) and re.search(r"\b(DEFINE_\w+|define_flags|set_default)$", ast.unparse(node.func))
