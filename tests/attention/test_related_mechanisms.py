@@ -117,6 +117,7 @@ def test_weights_equal_those_of_the_enumerated_process(name, options, width, tes
         assert np.all(scores[row, :, length:] == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_adaptive_chunks_and_their_gradients_are_finite_for_energies_75_apart(jit_compile):
     mechanism = randomized(build("matcha", {"test_mode": "soft"}, **FACTS))
@@ -197,7 +198,7 @@ def test_weights_of_equal_positions_are_added():
 
 def test_the_steps_of_a_search_look_at_each_position_once(monkeypatch):
     """Positions are looked at in blocks of 8; T steps need at most S / 8 + T blocks, not T S / 8."""
-    length, steps, looks = 1000, 40, []
+    length, steps, looks = 250, 10, []
     mechanism = randomized(build("monotonic", {}, **FACTS))
     memory = mechanism.memorize(tf.zeros([1, length, D]), tf.ones([1, length], tf.bool))
     memory["stop_keys"] = tf.range(length, dtype=tf.float32)[None, :, None]

@@ -44,13 +44,15 @@ CASES = [*((name, {}) for name in NAMES), *([] if CHOSEN else _OPTIONS)]
 
 # Each model is the name of a mechanism, its options, and options of the model around it.
 RNNSEARCH = {"decoder": "rnnsearch", "encoder": "gru"}
+_SEARCHED_QUICKLY = [
+    ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "mean", "encoder_scoring": "sigmoid"}, {}),
+    ("least_seen", {}, {"input_feeding": False}),
+]
 _QUICK_MODELS = [
     ("none", {}, {}),
     ("bahdanau", {}, {}),
-    ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "mean", "encoder_scoring": "sigmoid"}, {}),
     ("memory", {}, {"input_feeding": False}),
     ("memory", {}, {"layers": 2, "mix": False}),
-    ("least_seen", {}, {"input_feeding": False}),
 ]
 # One model for each way in which searches differ: sizes of the memory, scores by position, states, parts around.
 _SLOW_REPRESENTATIVES = [
@@ -89,8 +91,10 @@ def _marked(case):
 EVERY_NAME = [name if name in _QUICK_NAMES else slow(name) for name in NAMES]
 EVERY_CASE = list(map(_marked, CASES))
 XLA_MODELS = [(name, {}, {}) for name in CHOSEN] or _SLOW_REPRESENTATIVES
-REPRESENTATIVE_MODELS = XLA_MODELS if CHOSEN else [*_QUICK_MODELS, *map(slow, _SLOW_REPRESENTATIVES)]
-EVERY_MODEL = XLA_MODELS if CHOSEN else [*REPRESENTATIVE_MODELS, *map(slow, _OTHER_SLOW_MODELS)]
+REPRESENTATIVE_MODELS = [*_SEARCHED_QUICKLY, *map(slow, [*_QUICK_MODELS, *_SLOW_REPRESENTATIVES])]
+EVERY_MODEL = [*_SEARCHED_QUICKLY, *_QUICK_MODELS, *map(slow, [*_SLOW_REPRESENTATIVES, *_OTHER_SLOW_MODELS])]
+if CHOSEN:
+    REPRESENTATIVE_MODELS = EVERY_MODEL = XLA_MODELS
 
 
 KERAS_3 = not hasattr(tf.keras, "__internal__")

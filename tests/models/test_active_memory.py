@@ -107,7 +107,7 @@ def test_options_that_do_not_fit_active_memory_are_refused(changes, message):
         Searcher(make_model(config.model.kind), config.decoding)
 
 
-@pytest.mark.parametrize(("kind", "cell"), [("extended", "cgru"), ("neural_gpu", "dngpu")])
+@pytest.mark.parametrize(("kind", "cell"), [slow("extended", "cgru"), ("neural_gpu", "dngpu")])
 def test_every_cell_drops_in_training(kind, cell):
     model = make_model(kind, cell, width=1, dropout=0.5)
     source, target = padded([SOURCE], 4), padded([TARGET], 5)

@@ -49,7 +49,7 @@ def without_padding(values, go_backwards: bool):
     return [outputs * mask[:, :, None].astype(np.float32), *state]
 
 
-@pytest.mark.parametrize(("go_backwards", "jit_compile"), [(False, False), (True, True)])
+@pytest.mark.parametrize(("go_backwards", "jit_compile"), [(False, False), slow(True, True)])
 def test_layer_equals_keras_in_values_and_gradients(go_backwards, jit_compile):
     layer, keras_layer = both(go_backwards=go_backwards)
     x = inputs()

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.marks import slow
 from helpers.models import SOURCES, V, make_model, padded
 from helpers.neural_gpu import make_model as make_neural_gpu
 from studies.mechanisms import NESTED_MEMORY
@@ -91,7 +92,7 @@ def test_embeddings_contexts_and_upper_layers_of_a_decoder_have_dropout(switches
         assert (np.abs(dropped - plain).max() > 1e-3) == is_read
 
 
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("cell", ["lstm", slow("gru")])
 def test_the_upper_layers_of_the_encoder_have_dropout(cell):
     """The first layers read zeros; their biases give them an output."""
     encoder = Encoder(layers=2, units=4, cell=cell, dropout=0.5, initializer="ones")
@@ -144,7 +145,7 @@ def test_the_backward_bridge_of_lstms_reads_h_alone_and_starts_c_from_zeros():
     np.testing.assert_array_equal(c, np.zeros([1, 8]))
 
 
-@pytest.mark.parametrize("kind", ["lstm", "gru"])
+@pytest.mark.parametrize("kind", ["lstm", slow("gru")])
 def test_each_decoder_step_draws_a_new_dropout_mask(kind):
     """All that differs between the steps is the mask between the two layers."""
     decoder = make_model("bahdanau", {}, dropout=0.5, bridge="zero", layers=2, decoder=kind).decoder
@@ -193,6 +194,7 @@ def test_models_with_attention_align_and_an_ensemble_does_if_all_of_its_models_d
     assert not aligns(Ensemble([bahdanau, none]))
 
 
+@pytest.mark.slow
 def test_an_ensemble_of_models_of_different_precision_averages_their_weights_in_float32():
     models = [make_model("bahdanau", {}, dtype=dtype) for dtype in ("float32", "mixed_bfloat16")]
     source, target = padded(SOURCES), padded([[4, 5, EOS]] * len(SOURCES))
@@ -218,7 +220,7 @@ def assert_equal_outputs(outputs, restored_outputs):
         np.testing.assert_allclose(values, restored, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["memory", "neural_gpu", *map(slow, sorted(MODELS.keys() - {"memory", "neural_gpu"}))])
 def test_a_keras_file_restores_a_model(name, tmp_path):
     model, source = MODELS[name](), padded([[4, 5, 2], [4, 2]])
     model.save(tmp_path / "model.keras")
