@@ -129,8 +129,8 @@ def test_a_run_is_evaluated_and_exported(tiny_config, command, tmp_path):
     assert train(tiny_config(with_kind("extended", **{"training.max_steps": 3})), run_dir, NO_STRATEGY) == 0
     _, evaluated, _ = command(tmp_path, "memattn.eval", "--run_dir=run", "--repeats=1", "--plot=1")
     assert "--plot: nothing drawn; the model has no attention, or every translation is empty\n" in evaluated
-    assert 1 < Run(run_dir).result("test").scores["perplexity"] < 100
-    card = (tmp_path / "run/eval/test/model_card.md").read_text("utf-8")
+    assert 1 < Run(run_dir).result("valid").scores["perplexity"] < 100
+    card = (tmp_path / "run/eval/valid/model_card.md").read_text("utf-8")
     for text in ("extended, 1 x 8 maps, 1 x cgru cells", "**perplexity**", "Can Active Memory Replace Attention"):
         assert text in card
     with pytest.raises(ConfigError, match="decoding.memory_ratio: "):
