@@ -10,6 +10,9 @@ from helpers.marks import slow
 from memattn.search.beam_search import beam_search, coverage_penalty
 from memattn.search.translation import Hypotheses
 
+INF = float("inf")
+without_and_with_xla = pytest.mark.parametrize("jit_compile", [False, slow(True)])
+
 START, END, V = 1, 2, 5
 CODES = 997  # states of the fake model
 TABLE = np.random.default_rng(11).normal(scale=2.0, size=(CODES, V)).astype(np.float32)
@@ -136,7 +139,7 @@ def assert_same(actual, expected):
 
 
 @pytest.mark.parametrize("coverage", [0.5, slow(2.0)])
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [True, slow(False)])
 def test_a_search_with_coverage_penalty_equals_the_plain_beam_search(coverage, jit_compile):
     sources, lengths = [3, 10, 77, 500], [5, 4, 6, 1]
     results = search(sources, lengths, beam_size=3, penalty=0.6, coverage=coverage, jit_compile=jit_compile)
@@ -170,7 +173,7 @@ def test_the_n_best_are_the_first_of_the_whole_beam(n_best, coverage, penalty):
         assert_same(hypotheses_of(best, row), hypotheses_of(full_beam, row)[:n_best])
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@without_and_with_xla
 def test_a_large_vocabulary_changes_nothing(jit_compile, monkeypatch):
     """With a large vocabulary, the search first selects the best tokens of each hypothesis; results are the same."""
     sources, max_lengths = list(range(20, 26)), [8, 7, 6] * 2
@@ -203,10 +206,6 @@ def test_values_out_of_range_are_refused(wrong, problem):
     numbers = {"beam_size": 2, "max_lengths": tf.constant([4]), "max_steps": 4, "start": 1, "end": 2, **wrong}
     with pytest.raises(ValueError, match=problem):
         beam_search(lambda *_: None, (), **numbers)
-
-
-INF = float("inf")
-without_and_with_xla = pytest.mark.parametrize("jit_compile", [False, slow(True)])
 
 
 def search_table(
@@ -331,7 +330,7 @@ def test_no_hypothesis_has_more_tokens_than_max_steps(jit_compile):
         np.testing.assert_array_equal(array, expected_array)
 
 
-@pytest.mark.parametrize("ngram", [1, 2, 3])
+@pytest.mark.parametrize("ngram", [2, slow(1), slow(3)])
 @without_and_with_xla
 def test_no_ngram_is_repeated(ngram, jit_compile):
     sources, lengths = list(range(20, 28)), [9, 8, 12, 5] * 2
