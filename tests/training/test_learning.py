@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.marks import slow
 from helpers.mechanisms import KERAS_3
 from helpers.models import BATCH, arrays, make_model
 from helpers.runs import NO_STRATEGY, replicas
@@ -20,6 +21,7 @@ from memattn.training.step import TrainingStep, UpdateResult
 USABLE = [name for name in OPTIMIZERS if not (name == "nadam" and not KERAS_3)]
 
 
+@pytest.mark.slow
 def test_a_registered_loss_is_minimized(monkeypatch):
     """The loss that is reported stays the cross-entropy."""
 
@@ -35,7 +37,7 @@ def test_a_registered_loss_is_minimized(monkeypatch):
     assert result.loss > result.tokens
 
 
-@pytest.mark.parametrize(("num_replicas", "precision"), [(1, "float32"), (2, "mixed_float16")])
+@pytest.mark.parametrize(("num_replicas", "precision"), [(1, "float32"), slow(2, "mixed_float16")])
 def test_weights_that_the_loss_does_not_depend_on_stay_and_are_named(num_replicas, precision, monkeypatch):
     class Unused(LuongDotAttention):
         def memorize(self, states, mask):
@@ -116,7 +118,7 @@ def test_nadam_is_refused_under_keras_2():
         make_optimizer(TrainingConfig(optimizer="nadam"))
 
 
-@pytest.mark.parametrize("name", USABLE)
+@pytest.mark.parametrize("name", [name if name == "adam" else slow(name) for name in USABLE])
 def test_an_optimizer_does_not_sum_gradients_over_replicas_again(name):
     values_by_strategy = []
     for strategy in (NO_STRATEGY, replicas(2)):

@@ -183,7 +183,9 @@ def test_tensorboard_gets_numbers_texts_and_pictures_which_change_no_weight(
     assert_same_run(tmp_path / "run", tmp_path / "without")
 
 
+@pytest.mark.slow
 def test_pictures_are_not_drawn_at_each_validation_of_a_short_training(tiny_config, tmp_path, monkeypatch):
+    monkeypatch.setattr(reporting, "_PICTURE_SECONDS", 3600.0)
     monkeypatch.setattr(validation.Validation, "draw_example", lambda _: pytest.fail("a picture takes long"))
     run = Trainer(tiny_config({"training.max_steps": 1}), str(tmp_path / "run"), NO_STRATEGY)
     run.validate()
