@@ -43,8 +43,7 @@ test-long: $(VENV)/installed
 test-all: test test-rest test-long
 
 test-addons: .venv-addons/installed
-	.venv-addons/bin/python -m pytest -n 2 --dist worksteal tests/attention/test_addons.py tests/attention/test_conformance.py \
-		tests/docs/test_from_tfa.py -k "addons or tfa"
+	.venv-addons/bin/python -m pytest -n 2 --dist worksteal tests/attention/test_addons.py tests/docs/test_from_tfa.py
 
 test-backends: $(BACKENDS:%=.venv-%/installed)
 	for backend in $(BACKENDS); do KERAS_BACKEND=$$backend .venv-$$backend/bin/python -m pytest --noconftest \
@@ -52,7 +51,7 @@ test-backends: $(BACKENDS:%=.venv-%/installed)
 
 test-faults: $(VENV)/installed
 	$$(unshare $(MOUNTING) true 2> /dev/null && echo unshare $(MOUNTING)) \
-		$(BIN)/python -m pytest tests/faults tests/training/test_distribution.py --full
+		$(BIN)/python -m pytest tests/faults --full
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -10,6 +10,7 @@ import collections.abc
 import dataclasses
 import datetime
 import difflib
+import functools
 import inspect
 import math
 import textwrap
@@ -105,9 +106,12 @@ def raise_first(problems: Problems) -> None:
         raise OptionError(option, problem)
 
 
+_type_hints = functools.cache(typing.get_type_hints)  # it evaluates annotations anew each time
+
+
 def hints(section: type) -> dict[str, Any]:
     """Returns the annotation of each field of a dataclass."""
-    annotations = typing.get_type_hints(section, include_extras=True)
+    annotations = _type_hints(section, include_extras=True)
     return {field.name: annotations[field.name] for field in dataclasses.fields(section)}
 
 

@@ -50,20 +50,13 @@ def times(request):
 
 
 @pytest.fixture(scope="session")
-def commands(times):
-    """The functions `run` and `map` of fork_server.commands, which run commands quickly in forks of a process."""
-    with fork_server.commands(times(short=1, full=2)) as run_and_map:
-        yield run_and_map
-
-
-@pytest.fixture
-def command(commands):
-    """command(folder, module, arguments...) runs `python -m module arguments` in a folder.
+def command():
+    """command(folder, module, arguments...) runs `python -m module arguments` in a folder, quickly in a fork.
 
     Returns [status, stdout, stderr].
     """
-    run, _ = commands
-    return run
+    with fork_server.commands() as run:
+        yield run
 
 
 def pytest_configure(config):

@@ -11,6 +11,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+from helpers.marks import slow
 
 from memattn import layers
 from memattn.attention import MECHANISMS
@@ -46,9 +47,9 @@ def make(name, options, **keras_options):
 
 
 def call(layer, query, value, query_mask, value_mask):
-    """Returns the outputs of a layer as arrays: context and weights, or the slots."""
+    """Returns the outputs of a layer as arrays: context or slots, and weights."""
     if isinstance(layer, layers.SlotMemory):
-        outputs = [layer(value, mask=value_mask)]
+        outputs = layer(value, mask=value_mask, return_attention_scores=True)
     else:
         masks = {"query_mask": query_mask, "value_mask": value_mask}
         outputs = layer(query, value, **masks, return_attention_scores=True)
@@ -112,7 +113,7 @@ def examples():
     return [query, value], np.tanh(query + value.sum(1, keepdims=True))
 
 
-@pytest.mark.parametrize("name", [*MECHANISMS, "slots"])
+@pytest.mark.parametrize("name", ["memory", *map(slow, [*(name for name in MECHANISMS if name != "memory"), "slots"])])
 def test_a_model_is_trained_saved_and_loaded(name, tmp_path):
     inputs, targets = examples()
     options = {"num_slots": 3} if name == "slots" else {}
@@ -126,19 +127,7 @@ def test_a_model_is_trained_saved_and_loaded(name, tmp_path):
     np.testing.assert_allclose(loaded.predict(inputs, verbose=0), model.predict(inputs, verbose=0), atol=1e-5)
 
 
-@pytest.mark.parametrize("writing", ["windows", "weights", "means"])
-def test_slots_are_the_states_times_the_weights_that_wrote_them(writing):
-    inputs, _, _ = stored("slots-3-windows")
-    states, mask = inputs[1], inputs[3]
-    value, value_mask = keras.Input([None, WIDTH]), keras.Input([None], dtype="bool")
-    outputs = layers.SlotMemory(3, writing)(value, mask=value_mask, return_attention_scores=True)
-    assert [tuple(output.shape) for output in outputs] == [(None, 3, WIDTH), (None, 3, None)]
-    slots, weights = keras.Model([value, value_mask], outputs).predict([states, mask], verbose=0)
-    np.testing.assert_allclose(weights @ states, slots, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
-    assert not np.where(mask[:, None], 0, weights).any()
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 @pytest.mark.parametrize("name", [*MECHANISMS, "slots"])
 def test_half_precision_is_near_float32(name, policy):
@@ -156,6 +145,7 @@ def test_half_precision_is_near_float32(name, policy):
         assert np.isfinite(model.fit(*examples(), batch_size=8, verbose=0).history["loss"]).all()
 
 
+@pytest.mark.slow
 def test_the_noise_of_each_training_step_is_new():
     model = small_model("monotonic", {})
     model.compile(keras.optimizers.SGD(0.0), "mse")

@@ -10,40 +10,48 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.marks import CHOSEN, slow
-from helpers.mechanisms import (
-    ADDONS_NAMES,
-    EVERY_MODEL,
-    EVERY_NAME,
-    LAYER_NAMES,
-    REPRESENTATIVE_MODELS,
-    SLOW_NAMES,
-    XLA_MODELS,
-    LeastSeen,
-    identify,
-)
+from helpers.mechanisms import EVERY_MODEL, EVERY_NAME, NAMES, REPRESENTATIVE_MODELS, XLA_MODELS, identify
 from helpers.models import (
     SOURCES,
     T,
     V,
+    arrays,
     assert_close_to_full_precision,
-    assert_trains,
     make_model,
     padded,
     search,
     searcher,
     steps,
 )
-from helpers.runs import free
+from helpers.runs import NO_STRATEGY, free
 from tensorflow.python.eager import context
 
 from memattn import attention
-from memattn.config import DecodingConfig
+from memattn.attention.ops import masked_softmax
+from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.sentences import Sentences
 from memattn.data.vocabulary import BOS, EOS
 from memattn.models import attentive_decoder
 from memattn.models.attentive_decoder import PrecomputedReader, Reader
 from memattn.models.interface import Ensemble
 from memattn.search.searcher import Searcher, decode
+from memattn.training.step import TrainingStep
+
+
+class LeastSeen(attention.AttentionMechanism):
+    """A recurrent mechanism that prefers positions with little attention so far: its state is the sum of its scores."""
+
+    def memorize(self, states, mask):
+        return {"values": states, "mask": mask}
+
+    def initial_state(self, memory, num_queries):
+        batch, length = tf.unstack(tf.shape(memory["mask"]))
+        return tf.zeros([batch, num_queries, length])
+
+    def score(self, query, memory, state=(), seed=None):
+        logits = tf.reduce_sum(memory["values"], -1)[:, None] + tf.reduce_sum(query, -1, keepdims=True) - 3 * state
+        scores = masked_softmax(logits, memory["mask"][:, None])
+        return scores, state + scores
 
 
 @pytest.fixture(scope="module", params=EVERY_MODEL, ids=identify)
@@ -88,12 +96,9 @@ def test_teacher_forced_equals_step_wise(model):
     np.testing.assert_allclose(forced, np.stack(step_wise, 1), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("queries", [1, 12])
-def test_decoder_steps_are_the_same_with_and_without_precomputed_products(model, queries, monkeypatch):
-    batch = padded(SOURCES, 9)
-    encoded = model.encode(batch)
+def test_decoder_steps_are_the_same_with_and_without_precomputed_products(model, monkeypatch):
+    encoded, queries, results = model.encode(padded(SOURCES, 9)), 3, []
     tokens = np.random.default_rng(3).integers(4, V, [T, len(SOURCES), queries])
-    results = []
     for pays in (False, True):
         monkeypatch.setattr(attentive_decoder, "precomputing_pays", lambda *_, pays=pays: pays)
         decoding, state = model.start(encoded, queries, model.token_table())
@@ -170,12 +175,17 @@ def test_graph_and_xla_agree(model):
     assert_same(search(model, SOURCES, jit_compile=True), search(model, SOURCES))
 
 
-@pytest.mark.parametrize("name", CHOSEN or ["memory", *map(slow, ("none", "local_m", "mocha", *ADDONS_NAMES))])
+@pytest.mark.parametrize("name", CHOSEN or list(map(slow, ("memory", "none", "local_m", "mocha"))))
 def test_every_kind_of_mechanism_trains_by_default(name):
-    assert_trains(make_model(name, {}))
+    """With XLA from TensorFlow 2.20 on. The last row of the batch is padding, as in the last batch of an epoch."""
+    model, batch = make_model(name, {}), padded([*SOURCES, []]).numpy()
+    before = arrays(model)
+    step = TrainingStep(model, TrainingConfig(batch_size=5), NO_STRATEGY)
+    assert np.isfinite(step([(batch, batch)], 0, 0.1)).all()
+    assert all((old != new).any() for old, new in zip(before, arrays(model), strict=True))
 
 
-@pytest.mark.parametrize("name", [slow(name) if name in SLOW_NAMES else name for name in LAYER_NAMES])
+@pytest.mark.parametrize("name", CHOSEN or list(map(slow, NAMES)))
 def test_every_mechanism_computes_in_mixed_precision(name):
     """Weights stay in float32. The last row of the batch is padding."""
     model, batch = make_model(name, {}, dtype="mixed_bfloat16"), padded([*SOURCES, []])
@@ -205,16 +215,13 @@ def test_concurrent_searches_share_no_temporary_variable(name):
 
     TensorFlow's optimizer turns a sum of three terms into an AddN, which may use a variable of the process.
     """
-    assert "AddN" in optimized(tf.function(lambda x: x @ x + tf.exp(x) + tf.tanh(x)), tf.eye(9))
     model = make_model(name, {})
-    models = [model, Ensemble([model] * 3)] if name == "memory" else [model]
-    options = tf.config.optimizer.get_experimental_options()
-    for coverage_penalty, model in enumerate(models):
+    for coverage_penalty, each in enumerate([model, Ensemble([model] * 3)] if name == "memory" else [model]):
         config = DecodingConfig(beam_size=2, jit_compile=False, coverage_penalty=coverage_penalty)
-        operations = optimized(Searcher(model, config), padded(SOURCES).numpy())
+        operations = optimized(Searcher(each, config), padded(SOURCES).numpy())
         assert {"MatMul", "TopKV2"} <= operations
         assert not operations & {"AddN", "TemporaryVariable"}
-    assert tf.config.optimizer.get_experimental_options() == options  # a search leaves those of the process unchanged
+    # Elsewhere, the optimizer keeps its options.
     assert "AddN" in optimized(tf.function(lambda x: x @ x + tf.exp(x) + tf.tanh(x)), tf.eye(9))
 
 

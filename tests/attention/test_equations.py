@@ -130,6 +130,6 @@ def test_no_attention_has_contexts_of_width_0():
 
 
 @pytest.mark.parametrize("name", ["nothing", ["memory"]])
-def test_a_name_of_any_type_is_refused(name):
+def test_an_unknown_name_is_refused(name):
     with pytest.raises(ValueError, match="attention.name: .* is none of none, bahdanau"):
         attention.build(name, {})

@@ -3,25 +3,18 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.marks import slow
-from helpers.mechanisms import ADDONS_NAMES, EVERY_CASE, KERAS_3, QUICK_NAMES, SIZES, SLOW_NAMES, B, D, S, T, make
+from helpers.mechanisms import EVERY_CASE, KERAS_3, SIZES, B, D, S, T, make, random
 from helpers.models import make_model, padded
 from helpers.repository import run_python
 
 from memattn import attention
 from memattn.data.vocabulary import EOS
 
-# A mechanism of tensorflow-addons keeps its memory as an attribute, so it is no ordinary layer.
-ORDINARY = [case for case in EVERY_CASE if case.values[0] not in ADDONS_NAMES]
-
-
-def inputs(seed=1):
-    random = np.random.RandomState(seed)  # noqa: NPY002
-    return [tf.constant(random.normal(size=(B, length, D)), tf.float32) for length in (T, S)]
+SOURCE = np.array([[4, 5, 6, 7, 0], [8, 4, 0, 0, 0]] * 4, np.int32)
 
 
 @pytest.mark.skipif(not KERAS_3, reason="Keras 2 has no such test")
-@pytest.mark.parametrize(("name", "options"), ORDINARY)
+@pytest.mark.parametrize(("name", "options"), EVERY_CASE)
 def test_mechanisms_pass_the_layer_test_of_keras(name, options):
     """The test of Keras checks the config, building by shapes, symbolic calls and mixed precision."""
     from keras.src import testing  # noqa: PLC0415
@@ -40,7 +33,7 @@ def test_mechanisms_pass_the_layer_test_of_keras(name, options):
 
 @pytest.mark.parametrize(("name", "options"), EVERY_CASE)
 def test_a_call_equals_memorizing_and_scoring_step_by_step(name, options):
-    query, value = inputs()
+    query, value = tf.constant(random(B, T, D)), tf.constant(random(B, S, D, seed=2))
     mask = tf.constant([[True] * S, [True, True, False, False, False]])
     layer = make(name, options)
     context, weights = layer(query, value, value_mask=mask, return_attention_scores=True)
@@ -57,48 +50,34 @@ def test_a_call_equals_memorizing_and_scoring_step_by_step(name, options):
     np.testing.assert_array_equal(weights[1, :, 2:], np.zeros((T, 3)))
 
 
-def test_content_attention_equals_the_layers_of_keras():
-    query, value = inputs()
-    mask = tf.constant([[True] * S, [True, True, False, False, False]])
-    bahdanau, luong, dot = (make(name, {}) for name in ("bahdanau", "luong", "luong_dot"))
-    contexts = [layer(query, value, value_mask=mask) for layer in (bahdanau, luong, dot)]
-    additive, products = tf.keras.layers.AdditiveAttention(), tf.keras.layers.Attention()
-    additive.build([(B, T, D), (B, S, D), (B, S, D)])
-    additive.scale.assign(tf.convert_to_tensor(bahdanau.v))
-    expected = [
-        additive([bahdanau.query_layer(query), value, bahdanau.key_layer(value)], mask=[None, mask]),
-        products([query, value, luong.key_layer(value)], mask=[None, mask]),
-        products([query, value], mask=[None, mask]),
-    ]
-    np.testing.assert_allclose(contexts, expected, atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
         (([2, 4], [2, 5, 6]), r"query: expected \[B, T, U\], not shape \(2, 4\)"),
         (([2, 3, 4], [2, 6]), r"value: expected \[B, S, D\], not shape \(2, 6\); .*return_sequences=True"),
         (([2, 3, 4], [1, 5, 6]), r"query \(2, 3, 4\) and value \(1, 5, 6\): batches of different sizes"),
-        (
-            ([2, 3, 4], [2, 5, 6], None, [2, 1, 5]),
-            r"value_mask: expected \[B, S\], not shape \(2, 1, 5\); from lengths",
-        ),
-        (([2, 3, 4], [2, 5, 6], None, [2, 4]), r"value_mask: expected \[B, S\] = \(2, 5\), not shape \(2, 4\)"),
-        (([2, 3, 4], [2, 5, 6], [3, 3]), r"query_mask: expected \[B, T\] = \(2, 3\), not shape \(3, 3\)"),
+        (([2, 3, 4], [2, 5, 6], [2, 1, 5]), r"value_mask: expected \[B, S\], not shape \(2, 1, 5\); from lengths"),
+        (([2, 3, 4], [2, 5, 6], [2, 4]), r"value_mask: expected \[B, S\] = \(2, 5\), not shape \(2, 4\)"),
     ],
 )
 def test_wrong_shapes_are_refused(shapes, message):
-    query, value, *masks = (None if shape is None else tf.ones(shape) for shape in shapes)
-    layer = attention.MemoryAttention(num_slots=3)
+    query, value, *masks = map(tf.ones, shapes)
     with pytest.raises(ValueError, match=message):
-        layer(query, value, **dict(zip(("query_mask", "value_mask"), masks, strict=False)))
+        make("memory", {})(query, value, **({"value_mask": masks[0]} if masks else {}))
 
 
-def functional(name):
+def test_ragged_values_and_values_of_unknown_width_are_refused():
+    with pytest.raises(ValueError, match="value: ragged"):
+        make("memory", {})(tf.zeros([2, 3, D]), tf.RaggedTensor.from_row_lengths(tf.zeros([4, D]), [1, 3]))
+    with pytest.raises(ValueError, match="value: the last axis must have a known width"):
+        make("memory", {})(tf.keras.Input([None, D]), tf.keras.Input([None, None]))
+
+
+def functional():
     """A model that classifies each token of a source from its embedding and context; the embedding makes the masks."""
     source = tf.keras.Input([None], dtype="int32")
     embedded = tf.keras.layers.Embedding(9, D, mask_zero=True)(source)
-    context, _ = make(name, {})(embedded, embedded, return_attention_scores=True)
+    context, _ = make("memory", {})(embedded, embedded, return_attention_scores=True)
     features = tf.keras.layers.Concatenate()([embedded, context])
     return tf.keras.Model(source, tf.keras.layers.Dense(2)(features))
 
@@ -106,27 +85,6 @@ def functional(name):
 def test_keras_compiles_mechanisms_that_are_not_recurrent():
     compiled = {name: make(name, {}).supports_jit for name in ("memory", "local_m", "local_p", "monotonic")}
     assert compiled == {"memory": True, "local_m": False, "local_p": True, "monotonic": False}
-
-
-SOURCE = np.array([[4, 5, 6, 7, 0], [8, 4, 0, 0, 0]] * 4, np.int32)
-
-
-@pytest.mark.parametrize(
-    ("name", "jit_compile"),
-    [
-        *((name, jit_compile) for name in QUICK_NAMES if name not in ADDONS_NAMES for jit_compile in (True, False)),
-        # Keras decides whether to compile; matcha has the loops over steps of monotonic and mocha, too.
-        *(slow(name, "auto" if KERAS_3 else False) for name in SLOW_NAMES if name not in ("monotonic", "mocha")),
-    ],
-)
-def test_a_functional_model_learns(name, jit_compile):
-    model = functional(name)
-    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile("adam", loss, jit_compile=jit_compile)
-    losses = model.fit(SOURCE, SOURCE % 2, epochs=3, verbose=0).history["loss"]
-    assert losses[-1] < losses[0]
-    longer = np.pad(SOURCE, [(0, 0), (0, 3)])  # padding changes nothing
-    np.testing.assert_allclose(model(longer)[:, :2], model(SOURCE)[:, :2], atol=1e-5)
 
 
 LOAD = """
@@ -145,22 +103,21 @@ for path in sys.argv[1:]:
 
 @pytest.mark.slow
 def test_models_are_loaded_in_a_new_process_with_equal_outputs(tmp_path):
-    models = {name: functional(name) for name in ("memory", "bahdanau", "luong", "luong_dot", "none")}
-    arguments = dict.fromkeys(models, [SOURCE])
-    for name in ("memory", "bahdanau", "none"):
-        models[f"{name}_model"] = make_model(name, {}, layers=2, tie_embeddings="all")
-        arguments[f"{name}_model"] = [padded([[4, 5, EOS]]).numpy(), padded([[5, EOS]]).numpy()]
-    for name, model in models.items():
+    pair = padded([[4, 5, EOS]]), padded([[5, EOS]])
+    for name, model, arguments in (
+        ("layer", functional(), [tf.constant(SOURCE)]),
+        ("model", make_model("memory", {}, layers=2, tie_embeddings="all"), pair),
+    ):
         model.save(tmp_path / f"{name}.keras")
-        outputs = model(*map(tf.constant, arguments[name]))
-        np.savez(tmp_path / f"{name}.npz", *arguments[name], outputs)
-    result = run_python("-c", LOAD, *[tmp_path / name for name in models])
+        np.savez(tmp_path / f"{name}.npz", *arguments, model(*arguments))
+    result = run_python("-c", LOAD, tmp_path / "layer", tmp_path / "model")
     assert result.returncode == 0, result.stderr[-3000:]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not KERAS_3, reason="Keras 2 exports by tf.saved_model.save")
 def test_a_functional_model_is_exported(tmp_path):
-    model = functional("memory")
+    model = functional()
     model.export(str(tmp_path / "exported"), verbose=False)
     exported = tf.saved_model.load(str(tmp_path / "exported"))
     np.testing.assert_allclose(exported.serve(tf.constant(SOURCE)), model(SOURCE), atol=1e-5)

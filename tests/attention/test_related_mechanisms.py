@@ -9,31 +9,26 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers import equations
 from helpers.equations import randomize, sigmoid, softmax
 
 from memattn.attention import build
 from memattn.attention.monotonic import linear_recurrence, next_alpha
 from memattn.attention.ops import SparseScores, contexts, dense_scores
 
-B, S, T, D, U, E = 2, 5, 3, 4, 6, 3
-LENGTHS = [5, 3]
+B, S, T, E = 2, 5, 3, 3
+STATES, QUERIES, MASK = equations.STATES[:B, :S], equations.QUERIES[:B, :T], equations.mask()[:B, :S]
+LENGTHS = MASK.sum(1)
+D, U = STATES.shape[2], QUERIES.shape[2]
 FACTS = {"units": E, "max_source_length": S, "initializer": "glorot_uniform"}
 
 
-@pytest.fixture
-def inputs():
-    random = np.random.default_rng(4)
-    states, queries = (random.normal(size=[B, length, width]).astype(np.float32) for length, width in ((S, D), (T, U)))
-    return states, queries, np.arange(S) < np.array(LENGTHS)[:, None]
-
-
-def run(mechanism, inputs, seed=None):
+def run(mechanism, seed=None):
     """Scores [B, T, S] of the queries, one after the other."""
-    states, queries, mask = map(tf.constant, inputs)
-    memory = mechanism.memorize(states, mask)
+    memory = mechanism.memorize(tf.constant(STATES), tf.constant(MASK))
     state, scores_by_step = mechanism.initial_state(memory, 1), []
     for step in range(T):
-        scores, state = mechanism.score(queries[:, step : step + 1], memory, state, seed)
+        scores, state = mechanism.score(tf.constant(QUERIES[:, step : step + 1]), memory, state, seed)
         scores_by_step.append(scores[:, 0])
     return tf.stack(scores_by_step, 1).numpy()
 
@@ -45,12 +40,11 @@ def randomized(mechanism, scale=1.5):
     return mechanism
 
 
-def energies(layer, inputs, row):
+def energies(layer, row):
     """Energies [T, S] of the source in a row, computed from the weights of an energy layer."""
-    states, queries, _ = inputs
     (w_q, b), (w_k,) = layer.query_layer.get_weights(), layer.key_layer.get_weights()
     v, g = np.array(layer.v), float(np.array(layer.g))
-    hidden = np.tanh((queries[row] @ w_q + b)[:, None] + (states[row] @ w_k)[None])
+    hidden = np.tanh((QUERIES[row] @ w_q + b)[:, None] + (STATES[row] @ w_k)[None])
     r = 0.0 if layer.r is None else float(np.array(layer.r))
     return g * hidden @ (v / np.linalg.norm(v)) + r
 
@@ -109,25 +103,26 @@ KINDS = [
 
 @pytest.mark.parametrize(("name", "options", "width"), KINDS)
 @pytest.mark.parametrize("test_mode", ["soft", "hard"])
-def test_weights_equal_those_of_the_enumerated_process(name, options, width, test_mode, inputs):
+def test_weights_equal_those_of_the_enumerated_process(name, options, width, test_mode):
     mechanism = randomized(build(name, {**options, "test_mode": test_mode}, **FACTS))
-    scores = run(mechanism, inputs)
+    scores = run(mechanism)
     for row, length in enumerate(LENGTHS):
-        stop_energies = energies(mechanism.stop_energy, inputs, row)[:, :length]
+        stop_energies = energies(mechanism.stop_energy, row)[:, :length]
         p = sigmoid(stop_energies) if test_mode == "soft" else (stop_energies > 0).astype(float)
         chunk = None
         if name != "monotonic":
-            chunk = chunks(energies(mechanism.chunk_energy, inputs, row)[:, :length], width)
+            chunk = chunks(energies(mechanism.chunk_energy, row)[:, :length], width)
         expected = enumerated(p, chunk)
         np.testing.assert_allclose(scores[row, :, :length], expected, rtol=1e-4, atol=1e-6)
         assert np.all(scores[row, :, length:] == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_adaptive_chunks_and_their_gradients_are_finite_for_energies_75_apart(jit_compile, inputs):
+def test_adaptive_chunks_and_their_gradients_are_finite_for_energies_75_apart(jit_compile):
     mechanism = randomized(build("matcha", {"test_mode": "soft"}, **FACTS))
     g = mechanism.chunk_energy.g
-    spans = [np.ptp(energies(mechanism.chunk_energy, inputs, row)[:, :length]) for row, length in enumerate(LENGTHS)]
+    spans = [np.ptp(energies(mechanism.chunk_energy, row)[:, :length]) for row, length in enumerate(LENGTHS)]
     g.assign(g * 75 / max(spans))
 
     @tf.function(jit_compile=jit_compile)
@@ -141,26 +136,25 @@ def test_adaptive_chunks_and_their_gradients_are_finite_for_energies_75_apart(ji
                 total += tf.reduce_sum(tf.square(scores))
         return tf.stack(steps, 1), tape.gradient(total, mechanism.trainable_variables)
 
-    scores, gradients = scores_and_gradients(*map(tf.constant, inputs))
+    scores, gradients = scores_and_gradients(*map(tf.constant, (STATES, QUERIES, MASK)))
     for row, length in enumerate(LENGTHS):
-        p = sigmoid(energies(mechanism.stop_energy, inputs, row)[:, :length])
-        chunk = chunks(energies(mechanism.chunk_energy, inputs, row)[:, :length], "adaptive")
+        p = sigmoid(energies(mechanism.stop_energy, row)[:, :length])
+        chunk = chunks(energies(mechanism.chunk_energy, row)[:, :length], "adaptive")
         np.testing.assert_allclose(scores[row, :, :length], enumerated(p, chunk), rtol=1e-4, atol=1e-6)
     assert all(np.all(np.isfinite(gradient)) for gradient in gradients)
 
 
 @pytest.mark.parametrize("name", ["monotonic", "mocha", "matcha"])
-def test_noise_is_added_in_training_only_and_changes_with_the_seed(name, inputs):
+def test_noise_is_added_in_training_only_and_changes_with_the_seed(name):
     mechanism = randomized(build(name, {"test_mode": "soft", "noise": 2.0}, **FACTS))
-    plain = run(mechanism, inputs)
-    noisy, noisy_by_other_seed = (run(mechanism, inputs, tf.constant(seed)) for seed in ([1, 2], [1, 3]))
+    plain = run(mechanism)
+    noisy, noisy_by_other_seed = (run(mechanism, tf.constant(seed)) for seed in ([1, 2], [1, 3]))
     assert np.abs(noisy - plain).max() > 1e-3
     assert np.abs(noisy - noisy_by_other_seed).max() > 1e-3
 
 
-def test_the_option_is_the_standard_deviation_of_the_noise(inputs):
-    states, queries, mask = map(tf.constant, inputs)
-    states, queries = tf.repeat(states, 200, 0), tf.repeat(queries, 200, 0)
+def test_the_option_is_the_standard_deviation_of_the_noise():
+    states, queries = tf.repeat(STATES, 200, 0), tf.repeat(QUERIES, 200, 0)
     mask, logits = tf.ones(tf.shape(states)[:2], tf.bool), []
     for noise in (0.0, 1.0, 2.0):
         mechanism = randomized(build("monotonic", {"test_mode": "soft", "noise": noise}, **FACTS), scale=0.1)
@@ -195,15 +189,6 @@ def test_sparse_scores_of_a_search_equal_those_of_the_mechanism(name, options):
     assert any(((before == after) & (before < length)).any() for before, after in itertools.pairwise(stops_by_step))
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [("memory", {}), ("monotonic", {"test_mode": "soft"}), ("mocha", {"chunk_size": None}), ("matcha", {})],
-)
-def test_a_search_uses_the_mechanism_itself_where_a_step_may_read_all_positions(name, options):
-    mechanism = build(name, options, **FACTS)
-    assert mechanism.for_search() is mechanism
-
-
 def test_weights_of_equal_positions_are_added():
     scores = SparseScores(tf.constant([[[2, 0, 2]]]), tf.constant([[[0.5, 0.25, 0.125]]]))
     np.testing.assert_allclose(dense_scores(scores, 4), [[[0.25, 0.0, 0.625, 0.0]]])
@@ -213,7 +198,7 @@ def test_weights_of_equal_positions_are_added():
 
 def test_the_steps_of_a_search_look_at_each_position_once(monkeypatch):
     """Positions are looked at in blocks of 8; T steps need at most S / 8 + T blocks, not T S / 8."""
-    length, steps, looks = 1000, 40, []
+    length, steps, looks = 250, 10, []
     mechanism = randomized(build("monotonic", {}, **FACTS))
     memory = mechanism.memorize(tf.zeros([1, length, D]), tf.ones([1, length], tf.bool))
     memory["stop_keys"] = tf.range(length, dtype=tf.float32)[None, :, None]
@@ -262,15 +247,14 @@ def test_the_recurrence_equals_a_loop(length):
 
 @pytest.mark.parametrize("name", ["local_m", "local_p"])
 @pytest.mark.parametrize("window", [1, 2, 10])
-def test_a_local_softmax_is_over_its_window(name, window, inputs):
+def test_a_local_softmax_is_over_its_window(name, window):
     mechanism = randomized(build(name, {"window": window}, **{**FACTS, "units": U}))
-    actual = run(mechanism, inputs)
-    states, queries, _ = inputs
+    actual = run(mechanism)
     (w_k,) = mechanism.key_layer.get_weights()
     for row, length in enumerate(LENGTHS):
         for step in range(T):
-            query, positions = queries[row, step], np.arange(length)
-            scores = states[row, :length] @ w_k @ query
+            query, positions = QUERIES[row, step], np.arange(length)
+            scores = STATES[row, :length] @ w_k @ query
             centre, gaussian = float(step), np.ones(length)
             if name == "local_p":
                 (w_p,), (v_p,) = (layer.get_weights() for layer in (mechanism.position_layer, mechanism.position_v))
@@ -285,13 +269,13 @@ def test_a_local_softmax_is_over_its_window(name, window, inputs):
 
 
 @pytest.mark.parametrize("longest", [3, 5, 8])
-def test_location_is_a_softmax_of_the_query_alone(longest, inputs):
+def test_location_is_a_softmax_of_the_query_alone(longest):
     mechanism = randomized(build("location", {}, **{**FACTS, "max_source_length": longest}))
-    actual = run(mechanism, inputs)
+    actual = run(mechanism)
     (weights,) = mechanism.get_weights()
     for row, length in enumerate(LENGTHS):
         used = min(length, longest)
-        expected = softmax(inputs[1][row] @ weights[:, :used])
+        expected = softmax(QUERIES[row] @ weights[:, :used])
         np.testing.assert_allclose(actual[row, :, :used], expected, rtol=1e-4, atol=1e-6)
         assert np.all(actual[row, :, used:] == 0)
 
@@ -299,20 +283,17 @@ def test_location_is_a_softmax_of_the_query_alone(longest, inputs):
 @pytest.mark.parametrize(
     "options", [{}, {"projection": 3}, {"gated": True}, {"normalize": "none"}, {"projection": 2, "gated": True}]
 )
-def test_linear_attention_is_the_sum_over_the_source(options, inputs):
+def test_linear_attention_is_the_sum_over_the_source(options):
     mechanism = randomized(build("linear", options, **FACTS))
-    states, queries, mask = inputs
-    memory = mechanism.memorize(tf.constant(states), tf.constant(mask))
-    scores, _ = mechanism.score(tf.constant(queries), memory)
-    contexts, weights = tf.matmul(scores, memory["values"]).numpy(), mechanism.alignments(memory, scores).numpy()
+    contexts, weights = mechanism(QUERIES, STATES, value_mask=MASK, return_attention_scores=True)
     for row, length in enumerate(LENGTHS):
-        features = states[row, :length]
+        features = STATES[row, :length]
         if mechanism.projection_layer is not None:
             features = features @ mechanism.projection_layer.get_weights()[0]
         if mechanism.gate_layer is not None:
             kernel, bias = mechanism.gate_layer.get_weights()
             features = features * sigmoid(features @ kernel + bias)
-        projected = queries[row] @ mechanism.query_layer.get_weights()[0]
+        projected = QUERIES[row] @ mechanism.query_layer.get_weights()[0]
         expected = projected @ features.T / (1 if options.get("normalize") == "none" else length)
         np.testing.assert_allclose(contexts[row], expected @ features, rtol=1e-3, atol=1e-4)
         np.testing.assert_allclose(weights[row, :, :length], expected, rtol=1e-3, atol=1e-4)

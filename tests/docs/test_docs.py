@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import runpy
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from studies import reference
 
 import memattn
 from memattn import config as configs
-from memattn.attention import MECHANISMS, AttentionMechanism
+from memattn.attention import MECHANISMS
 from memattn.data.preparation import commands as advice
 from memattn.data.preparation import parallel
 from memattn.errors import ConfigError
@@ -62,18 +63,6 @@ def test_the_tables_of_flags_equal_those_of_the_commands():
     assert page == reference.commands(page), "run python scripts/write_docs.py"
     assert set(re.findall(r"^## `memattn-(\w+)", page, flags=re.MULTILINE)) == COMMANDS
     assert "- `--config` (**required**): " in page
-
-
-def test_a_mechanism_without_documented_arguments_is_named(monkeypatch):
-    class Undocumented(AttentionMechanism):
-        """A mechanism whose docstring has no `Args:`."""
-
-        def __init__(self, *, sharpness: float = 1.0, **kwargs):
-            raise NotImplementedError
-
-    monkeypatch.setitem(MECHANISMS, "undocumented", Undocumented)
-    with pytest.raises(ConfigError, match="Undocumented: .*sharpness .*Args:"):
-        reference.configuration(PAGES["reference/configuration.md"])
 
 
 @pytest.fixture
@@ -150,21 +139,9 @@ def test_the_members_that_a_page_names_exist(page):
             assert hasattr(getattr(memattn, name), member), member
 
 
-def test_every_python_block_is_run():
-    """The tests below run most; test_public.py, test_search_page.py and tests/commands/test_api.py run the rest."""
-    run = (
-        "TransformerDecoder",
-        "memattn.sample(",
-        "MemoryAttention(",
-        "MonotonicAttention(",
-        "GRUCell",
-        "Seq2Seq(",
-        "GradientTape",
-        "memattn.load(",
-        "memattn.train_model(",
-    )
-    for block in (block for page in API for block in blocks(page, "python")):
-        assert any(text in block for text in run)
+def test_the_pages_have_as_many_python_blocks_as_tests_run():
+    """Those that need a run are run by test_public.py and tests/commands/test_api.py, all others below."""
+    assert sum(len(blocks(page, "python")) for page in API) == 8
 
 
 def test_a_mechanism_in_a_keras_model_survives_saving(tmp_path, monkeypatch):
@@ -185,23 +162,7 @@ def test_steps_of_a_mechanism_are_those_of_its_call(tmp_path, monkeypatch):
     np.testing.assert_allclose(names["weights"][:, 0], weights[:, -1], atol=1e-6)
 
 
-def test_the_training_step_of_the_page_lowers_the_loss():
-    model, step = (
-        block for block in blocks("reference/api.md", "python") if "Seq2Seq(" in block or "GradientTape" in block
-    )
-    names = {}
-    exec(model, names)
-    exec(step, names)
-    assert np.isfinite(names["loss"])
-    seed, losses = "tf.constant([1, 2])", []
-    assert seed in step
-    for _ in range(3):
-        exec(step.replace(seed, "None"), names)  # without dropout, losses of different steps compare
-        losses.append(float(names["loss"]))
-    assert losses[2] < losses[1] < losses[0]
-
-
-def test_the_score_of_a_searched_gru_decoder_equals_that_of_its_steps(tmp_path, monkeypatch):
+def test_a_gru_decoder_is_searched_and_sampled(tmp_path, monkeypatch):
     names = run_block("GRUCell", tmp_path, monkeypatch)
     hypotheses = names["hypotheses"]
     assert hypotheses.tokens.shape == (2, 3, 10)
@@ -214,11 +175,60 @@ def test_the_score_of_a_searched_gru_decoder_equals_that_of_its_steps(tmp_path, 
         log_probability += float(tf.nn.log_softmax(logits[0, 0])[token])
         previous = token
     np.testing.assert_allclose(hypotheses.scores[0, 0], log_probability, rtol=1e-5)
+    exec(blocks("reference/search.md", "python")[1], names)
+    assert names["samples"].tokens.shape == (1, 3, 10)
+    assert np.all(names["samples"].scores <= 0)
 
 
-def test_the_model_of_the_page_gives_logits_alignments_and_hypotheses(tmp_path, monkeypatch):
+def test_the_model_of_the_page_is_read_and_trained(tmp_path, monkeypatch):
     names = run_block("Seq2Seq(", tmp_path, monkeypatch)
     assert names["logits"].shape == (2, 4, 20)
     assert names["weights"].shape == (2, 4, 4)
     assert names["shares"].shape == (2, 4, 4, 4)
     assert names["hypotheses"].tokens.shape == (2, 1, 8)
+    (step,) = [block for block in blocks("reference/api.md", "python") if "GradientTape" in block]
+    seed, losses = "tf.constant([1, 2])", []
+    assert seed in step
+    exec(step, names)
+    for _ in range(3):
+        exec(step.replace(seed, "None"), names)  # without dropout, losses of different steps compare
+        losses.append(float(names["loss"]))
+    assert losses[2] < losses[1] < losses[0]
+
+
+def transformer_logits(decoder, states, mask, ids):
+    """Computes logits [T, V] of the page's Transformer for all positions of a target [T] at once; `states` [S, D]."""
+    (query, key, value, output), heads = decoder.to_tokens, 4
+
+    def attend(q, k, v, allowed):
+        q, k, v = (tf.transpose(tf.reshape(x, [x.shape[0], heads, -1]), [1, 0, 2]) for x in (q, k, v))
+        scores = tf.matmul(q, k, transpose_b=True) / q.shape[-1] ** 0.5
+        contexts = tf.matmul(tf.nn.softmax(tf.where(allowed, scores, -1e9)), v)
+        return tf.reshape(tf.transpose(contexts, [1, 0, 2]), [-1, decoder.embedding.output_dim])
+
+    x = decoder.embedding(ids) + decoder.positions(tf.range(len(ids)))
+    normed = decoder.norms[0](x)
+    causal = tf.linalg.band_part(tf.ones([len(ids), len(ids)], tf.bool), -1, 0)
+    x += output(attend(query(normed), key(normed), value(normed), causal))
+    query, key, value, output = decoder.to_source
+    x += output(attend(query(decoder.norms[1](x)), key(states), value(states), mask[None]))
+    x += decoder.narrow(decoder.wide(decoder.norms[2](x)))
+    return decoder.output(decoder.norms[3](x))
+
+
+@pytest.mark.slow
+def test_scores_of_hypotheses_of_the_transformer_equal_those_without_its_cache():
+    tf.keras.utils.set_random_seed(3)
+    names = runpy.run_path(str(ROOT / "docs/reference/transformer_search.py"))
+    for hypotheses, penalty in ((names["hypotheses"], 0.6), (names["samples"], 0.0)):
+        for row in range(2):
+            fields = (hypotheses.tokens, hypotheses.lengths, hypotheses.scores)
+            for tokens, length, score in zip(*(field[row] for field in fields), strict=True):
+                target = tokens.numpy()[: length.numpy() + 1]  # with the end of sentence, where there is any
+                ids = np.concatenate([[names["START"]], target[:-1]])
+                logits = transformer_logits(
+                    names["decoder"], names["states"][row], names["mask"][row], tf.constant(ids)
+                )
+                log_probability = tf.reduce_sum(tf.gather(tf.nn.log_softmax(logits), target, batch_dims=1))
+                expected = log_probability / ((5 + length.numpy()) / 6) ** penalty
+                np.testing.assert_allclose(score, expected, rtol=1e-4)

@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.mechanisms import ADDONS_NAMES
 from helpers.repository import ROOT
 
 pytestmark = pytest.mark.slow
@@ -85,7 +84,6 @@ def test_the_code_for_memattn_runs_without_tensorflow_addons(tmp_path, monkeypat
                 assert np.isfinite(value).all(), name
 
 
-@pytest.mark.skipif(not ADDONS_NAMES, reason="needs the extra addons: make test-addons")
 @pytest.mark.parametrize("seed", [3, 4, 5])
 def test_the_code_for_tensorflow_addons_and_for_memattn_computes_the_same(tmp_path, monkeypatch, seed):
     monkeypatch.chdir(tmp_path)
@@ -93,6 +91,7 @@ def test_the_code_for_tensorflow_addons_and_for_memattn_computes_the_same(tmp_pa
     shared, old, new, compared = {}, {}, {}, []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tensorflow-addons warns of its end of life
+        pytest.importorskip("tensorflow_addons", reason="needs the extra addons: make test-addons")
         for side, code in BLOCKS:
             exec(code, {"in both": shared, "tensorflow-addons": old, "memattn": new}[side])
             if side == "in both":  # the same objects, and so the same weights

@@ -64,26 +64,6 @@ def test_a_module_imports_only_from_its_layer_and_those_below(path):
         assert imported_layers(path) <= {*LAYERS, *EVERYWHERE, *COMMANDS, "cli", "api"}
 
 
-def test_options_of_a_part_need_no_config():
-    """A circle of imports would begin where a dataclass of options, or a registry that it names, imported `config`."""
-    paths = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in MODULES}
-    reached, waiting = set(), {name for name in paths if name.endswith(".config")}
-    while waiting:
-        reached |= waiting
-        names = {name for module in waiting for name in _imported_at_once(paths[module])}
-        modules = names | {name.rpartition(".")[0] for name in names}
-        waiting = (modules & paths.keys()) - reached
-    assert "memattn.training.config" in reached
-    assert not [name for name in reached if name.startswith("memattn.config")]
-
-
-def _imported_at_once(path):
-    """Returns the dotted names that a file imports when it is imported, so not those for type checkers."""
-    statements = ast.parse(path.read_text(encoding="utf-8")).body
-    nodes = [node for node in statements if isinstance(node, ast.ImportFrom)]
-    return {f"{node.module}.{alias.name}" for node in nodes for alias in node.names}
-
-
 def test_search_imports_no_model():
     search = ROOT / "memattn" / "search"
     assert imported_layers(search / "beam_search.py") == imported_layers(search / "sampling.py") == {"search"}
@@ -121,15 +101,3 @@ def test_the_version_is_the_same_everywhere():
     assert version == citation["version"] == __version__
     assert date == citation["date-released"].isoformat()
     assert f'version = "{version}"' in (ROOT / "docs/help/citing.md").read_text(encoding="utf-8")
-
-
-def test_scripts_write_outside_of_the_committed_results_by_default():
-    for path in (ROOT / "scripts").rglob("*.py"):
-        for call in (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if _sets_a_default(node)):
-            texts = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant)]
-            assert not [text for text in texts if str(text).split("/")[0] == "results"], f"{path}:{call.lineno}"
-
-
-def _sets_a_default(node):
-    """Returns whether a node of a syntax tree is a call that defines flags, or sets the default of one."""
-    return isinstance(node, ast.Call) and re.search(r"\b(DEFINE_\w+|define_flags|set_default)$", ast.unparse(node.func))

@@ -55,6 +55,7 @@ def test_every_public_name_can_be_used_and_unknown_names_raise():
             getattr(memattn, name)
 
 
+@pytest.mark.slow
 def test_a_run_is_loaded_as_the_page_shows_and_the_process_stays_unchanged(tiny_config, tmp_path, monkeypatch):
     run_dir = str(tmp_path / "runs" / "small")
     changes = {"training.precision": "mixed_bfloat16", "training.seed": 5, "training.max_steps": 1}

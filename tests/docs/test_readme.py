@@ -3,15 +3,11 @@
 import json
 import re
 
-import numpy as np
 import pytest
-import tensorflow as tf
 import yaml
 from helpers.repository import ROOT
 from studies import stored, tables_in_pages
-from studies.britz2017 import printed
 
-import memattn
 from memattn import config
 from memattn.sweeps.runs import expand
 
@@ -23,35 +19,12 @@ def page(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def blocks(language):
-    """Returns the code blocks of the README in a language."""
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
-
-
-def test_the_model_of_the_readme_trains_its_attention_layer(capsys):
-    (code,) = blocks("python")
-    namespace = {}
-    tf.keras.utils.set_random_seed(1)
-    exec(code, namespace)
-    printed = capsys.readouterr().out.splitlines()[-1]
-    assert printed == "(256, 20, 1000)"
-    assert f"# {printed}\n" in code
-    model = namespace["model"]
-    random = np.random.default_rng(1)
-    source, target = random.integers(1, 1000, (32, 9)), random.integers(1, 1000, (32, 7))
-    (attention_layer,) = [layer for layer in model.layers if isinstance(layer, memattn.WindowedMemoryAttention)]
-    before = attention_layer.get_weights()
-    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(tf.keras.optimizers.Adam(0.03), loss, jit_compile=False)
-    losses = model.fit([source, target], target, epochs=12, verbose=0).history["loss"]
-    assert losses[-1] < losses[0] - 0.5
-    assert before
-    for old, new in zip(before, attention_layer.get_weights(), strict=True):
-        assert np.abs(new - old).max() > 1e-3
-
-
-def test_the_readme_is_short():
-    assert len(README.split()) <= 900
+def test_the_code_of_the_readme_prints_what_it_says(capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    without_xla = code.replace("from_logits=True))", "from_logits=True), jit_compile=False)")
+    assert without_xla != code
+    exec(without_xla, {})
+    assert f"# {capsys.readouterr().out.splitlines()[-1]}\n" in code
 
 
 def test_configs_of_the_guides_expand_to_as_many_runs_as_printed(tmp_path):
@@ -78,17 +51,6 @@ def test_scores_are_those_of_the_linked_files(name, lines):
     shown = re.findall(r"\d+\.\d\d+", "\n".join(re.findall(lines, text)))
     assert shown
     assert set(map(float, shown)) <= set(map(float, known))
-
-
-def test_pages_quote_the_paper_on_all_pairs_of_languages():
-    models = ("bahdanau", "K=32", "K=32 + PE", "K=64", "K=64 + PE")
-    pairs = [printed.TABLE_2_PAIRS.index(pair) for pair in ("en-de", "en-cs", "en-fi")]
-    attention, *memories = np.array([[printed.TABLE_2_TEST[model][pair] for pair in pairs] for model in models])
-    differences = np.array(memories) - attention
-    lowest, highest = differences.min(), differences.max()
-    assert f"from {-lowest:.1f} lower in en-de to {highest:.1f} higher in en-cs" in README
-    for row in differences:
-        assert f"| {' | '.join(f'{difference:+.2f}' for difference in row)} |" in page("docs/results/translation.md")
 
 
 @pytest.mark.slow

@@ -69,21 +69,6 @@ def test_training_resumes_once_a_full_disk_has_room(command, disk, write_config,
     assert not [path for path in contents(interrupted) if "temp" in path or path.endswith(".unfinished")]
 
 
-@pytest.mark.long
-def test_evaluation_succeeds_once_a_full_disk_has_room(command, disk, write_config, tmp_path, times):
-    assert command(tmp_path, "memattn.train", f"--config={write_config()}", f"--run_dir={tmp_path / 'run'}")[0] == 0
-    evaluate = ["memattn.eval", f"--run_dir={tmp_path / 'run'}", "--split=valid", "--repeats=1", "--plot=1"]
-    before = contents(tmp_path / "run")
-    assert command(tmp_path, *evaluate, f"--output_dir={tmp_path / 'out'}")[0] == 0
-    names = contents(tmp_path / "out").keys()
-    out = disk / "out"
-    room = times(short=64, full=4) << 10
-    for on_disk in repeat_until_it_fits(disk, room, lambda: command(tmp_path, *evaluate, f"--output_dir={out}")):
-        assert {path.removeprefix("out/") for path in on_disk} <= names | {"filler"}
-    assert contents(out).keys() == names
-    assert contents(tmp_path / "run") == before
-
-
 def test_preparation_succeeds_once_a_full_disk_has_room(command, disk, tmp_path, times):
     for name in ("train.a", "train.b", "valid.a", "valid.b"):
         (tmp_path / name).write_text("der Mann läuft über die Straße .\n" * 400, encoding="utf-8")

@@ -1,11 +1,9 @@
 """Runs hundreds of commands with a single import of TensorFlow: a server forks a process for each command."""
 
-import concurrent.futures
 import contextlib
 import importlib
 import json
 import os
-import queue
 import resource
 import runpy
 import signal
@@ -20,37 +18,23 @@ MEMORY = 12 << 30  # bytes of address space that a command may use
 
 
 @contextlib.contextmanager
-def commands(servers):
-    """Starts this number of servers; yields run(folder, module, arguments...) and map(run, cases) over all servers.
+def commands():
+    """Starts a server; yields run(folder, module, arguments...).
 
     `run` does `python -m module arguments` in a folder and returns [status, stdout, stderr]. The status of a command
     that a signal ended is minus the signal's number: -14 for a command that took too long.
     """
-    settings = {
-        "env": {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "scripts", ROOT / "tests")))},
-        "stdin": subprocess.PIPE,
-        "stdout": subprocess.PIPE,
-    }
-    processes = [
-        subprocess.Popen([sys.executable, "-m", "helpers.fork_server"], **settings, text=True) for _ in range(servers)
-    ]
-    idle = queue.Queue()
-    for server in processes:
-        idle.put(server)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "scripts", ROOT / "tests")))}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    server = subprocess.Popen([sys.executable, "-m", "helpers.fork_server"], env=env, **pipes)
 
     def run(*command):
-        server = idle.get()
-        try:
-            print(json.dumps([str(part) for part in command]), file=server.stdin, flush=True)
-            return json.loads(server.stdout.readline())
-        finally:
-            idle.put(server)
+        print(json.dumps([str(part) for part in command]), file=server.stdin, flush=True)
+        return json.loads(server.stdout.readline())
 
-    with concurrent.futures.ThreadPoolExecutor(servers) as pool:
-        yield run, pool.map
-    for server in processes:
-        server.communicate()  # closes standard input, which ends the server
-        assert server.returncode == 0
+    yield run
+    server.communicate()  # closes standard input, which ends the server
+    assert server.returncode == 0
 
 
 def serve():

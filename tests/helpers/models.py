@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import tensorflow as tf
 
+from helpers.runs import NO_STRATEGY
 from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.vocabulary import BOS, EOS, PAD
 from memattn.models.seq2seq import Seq2Seq
@@ -81,18 +82,6 @@ def arrays(model):
     return [tf.convert_to_tensor(weight).numpy() for weight in model.trainable_variables]
 
 
-def assert_trains(model):
-    """A training step with default settings (XLA from TensorFlow 2.20 on) changes every weight.
-
-    The last row of the batch is padding, as in the last batch of an epoch.
-    """
-    before = arrays(model)
-    step = TrainingStep(model, TrainingConfig(batch_size=5), tf.distribute.get_strategy())
-    batch = padded([*SOURCES, []]).numpy()
-    assert np.isfinite(step([(batch, batch)], 0, 0.1)).all()
-    assert all((old != new).any() for old, new in zip(before, arrays(model), strict=True))
-
-
 def assert_close_to_full_precision(model):
     """Logits are close to those of the same weights in float32, under teacher forcing and in decoder steps."""
     full = type(model).from_config({**model.get_config(), "dtype": "float32"})
@@ -110,12 +99,13 @@ def assert_close_to_full_precision(model):
 
 
 BATCH = padded([[4, 5, 6, EOS], [7, EOS], [EOS], [8, 9, 10, EOS]]).numpy()
+SECOND_BATCH = padded([[5, 5, EOS], [4, 9, 8, 7, EOS], [6, EOS], [10, EOS]]).numpy()
 
 
-def three_steps(strategy, batch, **changes):
-    """A model after three training steps with the same batch, and the result of each step."""
+def three_updates(batches, strategy=NO_STRATEGY, **changes):
+    """Results of three training steps, each on these batches."""
     config = TrainingConfig(**{"batch_size": 4, "learning_rate": 0.1, "jit_compile": False, **changes})
     with strategy.scope():
-        model = make_model("memory", {"num_slots": 2})
-        step = TrainingStep(model, config, strategy)
-    return model, [UpdateResult.read(step([(batch, batch)], number, 0.1)) for number in range(3)]
+        step = TrainingStep(make_model("memory", {"num_slots": 2}, dtype=config.precision), config, strategy)
+    pairs = [(batch, batch) for batch in batches]
+    return [UpdateResult.read(step(pairs, number, 0.1)) for number in range(3)]

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from helpers.equations import array, sigmoid
-from memattn.data.vocabulary import EOS, PAD
+from memattn.data.vocabulary import EOS
 from memattn.models.active_memory import CELLS
 from memattn.models.neural_gpu import KINDS
 
@@ -23,11 +23,6 @@ def make_model(kind, cell="cgru", width=4, **changes):
     for weight in model.trainable_variables:
         weight.assign(np.array(weight) * 0.5 + random.normal(scale=0.1, size=weight.shape))
     return model
-
-
-def padded(rows, width):
-    """Rows of ids as a batch [B, width]."""
-    return tf.constant([row + [PAD] * (width - len(row)) for row in rows])
 
 
 def convolved(kernel, s):

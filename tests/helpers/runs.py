@@ -98,6 +98,14 @@ def weights(run_dir):
     return {name: reader.get_tensor(name) for name in sorted(reader.get_variable_to_shape_map())}
 
 
+def assert_close_weights(first_run, second_run, rtol=1e-3, atol=1e-4):
+    """The models of the newest checkpoints of two run folders have close weights."""
+    first, second = weights(first_run), weights(second_run)
+    assert first.keys() == second.keys()
+    for name in (name for name in first if name.startswith("model")):
+        np.testing.assert_allclose(first[name], second[name], rtol=rtol, atol=atol, err_msg=name)
+
+
 def assert_same_run(first_run, second_run):
     """Weights, states and validations of two run folders are equal to the last bit; only times may differ."""
     left, right = weights(first_run), weights(second_run)

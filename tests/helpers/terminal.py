@@ -1,20 +1,19 @@
-"""A pseudo-terminal in place of standard output."""
+"""A terminal in place of standard output."""
 
 import contextlib
-import os
-import pty
-import threading
+import io
 
 
-class Terminal:
-    """The text that a program has written to a pseudo-terminal.
+class Terminal(io.StringIO):
+    """The text that a program has written to a terminal."""
 
-    Attributes:
-      written: all characters; complete once the context of `terminal` has ended.
-    """
+    def isatty(self):
+        return True
 
-    def __init__(self):
-        self.written = ""
+    @property
+    def written(self):
+        """All characters."""
+        return self.getvalue()
 
     @property
     def screen(self):
@@ -34,21 +33,8 @@ class Terminal:
 @contextlib.contextmanager
 def terminal(monkeypatch, columns=80):
     """Makes a terminal of this width standard output in this context; yields its `Terminal`."""
-    reading, writing = pty.openpty()
-    result = Terminal()
-
-    def read():
-        with contextlib.suppress(OSError):  # the other end is closed
-            while data := os.read(reading, 1 << 16):
-                result.written += data.decode("utf-8")
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        with os.fdopen(writing, "w", encoding="utf-8") as stdout, monkeypatch.context() as patched:
-            patched.setattr("sys.stdout", stdout)
-            patched.setenv("COLUMNS", str(columns))
-            yield result
-    finally:
-        reader.join(20)
-        os.close(reading)
+    output = Terminal()
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", output)
+        patched.setenv("COLUMNS", str(columns))
+        yield output

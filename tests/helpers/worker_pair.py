@@ -57,23 +57,25 @@ class WorkerPair:
         return last_lines
 
 
-def _start():
-    """Starts two workers of a cluster; returns pairs of a process and the file of its standard error."""
+def tf_configs():
+    """Returns the TF_CONFIG of each of two workers, whose ports are free."""
     with contextlib.ExitStack() as sockets:
         free = [sockets.enter_context(socket.socket()) for _ in range(2)]
         for free_socket in free:
             free_socket.bind(("localhost", 0))
         cluster = {"worker": [f"localhost:{free_socket.getsockname()[1]}" for free_socket in free]}
+    return [json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}}) for rank in range(2)]
+
+
+def _start():
+    """Starts two workers of a cluster; returns pairs of a process and the file of its standard error."""
     path = os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests" / "training")))
-    workers = []
-    for rank in range(2):
-        task = {"cluster": cluster, "task": {"type": "worker", "index": rank}}
-        env = {**os.environ, "PYTHONPATH": path, "TF_CONFIG": json.dumps(task)}
+    command, workers = [sys.executable, "-m", "helpers.worker_pair"], []
+    for tf_config in tf_configs():
+        env = {**os.environ, "PYTHONPATH": path, "TF_CONFIG": tf_config}
         errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (closed by end)
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
-        workers.append(
-            (subprocess.Popen([sys.executable, "-m", "helpers.worker_pair"], env=env, text=True, **pipes), errors)
-        )
+        workers.append((subprocess.Popen(command, env=env, text=True, **pipes), errors))
     return workers
 
 

@@ -1,49 +1,30 @@
 """Active memory in training, search and commands."""
 
+import dataclasses
 import json
-import os
-import signal
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.neural_gpu import SOURCE, TARGET, M, V, make_model, padded
-from helpers.runs import NO_STRATEGY, assert_same_run, evaluate
+from helpers.models import padded
+from helpers.neural_gpu import SOURCE, M, V, make_model
+from helpers.runs import NO_STRATEGY, evaluate
 
-from memattn.config import DecodingConfig, TrainingConfig
+from memattn.config import DecodingConfig
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError
 from memattn.models.neural_gpu import KINDS
+from memattn.runs.run import Run
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher, best_memory_length
 from memattn.search.translation import Hypotheses
 from memattn.serving import saved_model
-from memattn.serving.scorer import Scorer
-from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
 from memattn.training.validation import Validation
 
 pytestmark = pytest.mark.slow
 
 ONE_STEP = {"training.max_steps": 1}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("kind", "cell"), [("neural_gpu", "cgru"), ("markovian", "dngpu"), ("extended", "cgru")])
-def test_every_weight_learns(kind, cell):
-    model = make_model(kind, cell, dropout=0.2)
-    before = [np.array(weight) for weight in model.trainable_variables]
-    training = TrainingConfig(learning_rate=0.01, jit_compile=False)
-    step = TrainingStep(model, training, NO_STRATEGY)
-    batch = (padded([SOURCE, [5, EOS]], 5).numpy(), padded([TARGET, [4, 6, EOS]], 5).numpy())
-    before_training = Scorer(model)(*batch).sum()
-    for number in range(8):
-        norm = step([batch], number, 0.01).numpy()[3]
-        assert np.isfinite(norm)
-        assert norm > 0
-    assert Scorer(model)(*batch).sum() > before_training  # log-probabilities, without dropout
-    for weight, old in zip(model.trainable_variables, before, strict=True):
-        assert np.abs(np.array(weight) - old).max() > 1e-5, weight.path
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -90,28 +71,21 @@ def test_a_memory_ratio_sets_a_single_length_that_no_hypothesis_exceeds():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_estimate_sets_a_single_length_by_that_of_the_source(kind):
-    model, sources = make_model(kind), padded([SOURCE, [5, EOS], []], 5)
-    model.memory_intercept, model.memory_slope = 1.5, 1.25
-    (length,) = model.memory_lengths(model.encode(sources), "estimate")
-    assert length.max_steps.numpy().tolist() == [7, 4, 0]  # 1.5 + 1.25 * 4 = 6.5, 1.5 + 1.25 * 2 = 4
-    assert length.encoded.embedded.shape == (3, 8, M)
-    model.memory_intercept, model.memory_slope = -1.0, 0.5
-    (length,) = model.memory_lengths(model.encode(sources), "estimate")
-    assert length.max_steps.numpy().tolist() == [4, 2, 0]  # there is room for the source
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_model_from_the_config_of_another_predicts_the_same_length_of_its_memory(kind):
-    model, source = make_model(kind), padded([[4, 5, EOS], [EOS]], 3)
-    model.memory_intercept, model.memory_slope = 1.5, 1.25
+@pytest.mark.parametrize(
+    ("intercept", "slope", "expected"),
+    [(1.5, 1.25, [7, 4, 0]), (-1.0, 0.5, [4, 2, 0])],  # 1.5 + 1.25 * 4 = 6.5; there is room for the source
+)
+def test_an_estimate_sets_a_single_length_by_that_of_the_source(kind, intercept, slope, expected):
+    model = make_model(kind, memory_intercept=intercept, memory_slope=slope)
     copy = type(model).from_config(json.loads(json.dumps(model.get_config())))
-    lengths = [next(iter(each.memory_lengths(each.encode(source), "estimate"))) for each in (model, copy)]
-    assert lengths[0].max_steps.numpy().tolist() == lengths[1].max_steps.numpy().tolist() == [6, 3]
+    sources = padded([SOURCE, [5, EOS], []], 5)
+    for each in (model, copy):
+        (length,) = each.memory_lengths(each.encode(sources), "estimate")
+        assert length.max_steps.numpy().tolist() == expected
 
 
-def test_a_run_estimates_the_length_of_its_memory_from_its_training_pairs(tiny_config, tmp_path):
-    task = {"name": "duplicate", "max_length": 4, "num_symbols": 3, "train_examples": 30, "valid_examples": 8}
+def test_lengths_of_a_memory_are_estimated_from_pairs_and_in_validation_those_of_the_longest(tiny_config, tmp_path):
+    task = {"name": "duplicate", "max_length": 4, "num_symbols": 3, "train_examples": 30, "valid_examples": 40}
     changes = {"data.copy": None, "data.task": task, **ONE_STEP, "decoding.memory_ratio": "estimate"}
     config, run = tiny_config(with_kind("extended", **changes)), str(tmp_path / "run")
     assert train(config, run, NO_STRATEGY) == 0
@@ -120,6 +94,10 @@ def test_a_run_estimates_the_length_of_its_memory_from_its_training_pairs(tiny_c
     line = trained.model.memory_intercept, trained.model.memory_slope
     assert line == pytest.approx((-1.0, 2.0))  # S symbols and the end become 2 S and the end
     assert evaluate(run)["config"]["decoding"]["memory_ratio"] == "estimate"
+    without = dataclasses.replace(config, decoding=dataclasses.replace(config.decoding, memory_ratio=None))
+    validation = Validation(without, trained.model, trained.vocabulary, trained.tokenizer)
+    # The longest target is twice 4 tokens and the end, its source 4 tokens and the end.
+    assert validation._searcher.config.memory_ratio == pytest.approx(9 / 5, abs=0.01)
 
 
 def test_cut_hypotheses_count_only_where_all_are_cut():
@@ -140,64 +118,30 @@ def test_cut_hypotheses_count_only_where_all_are_cut():
     assert kept.scores.numpy().tolist() == [[-1.0], [-2.0], [-0.5]]
 
 
-def test_validation_allows_the_length_of_the_longest_target(tiny_config, tmp_path):
-    task = {"name": "duplicate", "max_length": 4, "num_symbols": 3, "train_examples": 30, "valid_examples": 40}
-    config = tiny_config(with_kind("neural_gpu", **{"data.copy": None, "data.task": task, **ONE_STEP}))
-    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
-    model = load([str(tmp_path / "run")], [], 1)
-    validation = Validation(config, model.model, model.vocabulary, model.tokenizer)
-    # The longest target is twice 4 tokens and the end, its source 4 tokens and the end.
-    assert validation._searcher.config.memory_ratio == pytest.approx(9 / 5, abs=0.01)
-
-
 def with_kind(kind, **changes):
     """Changes to the tiny config that give it a model of this kind of active memory."""
     return {"model.kind": kind, "model.width": 1, "data.num_buckets": 2, **changes}
 
 
 @pytest.mark.long
-def test_a_run_stops_resumes_and_is_evaluated(tiny_config, tmp_path, monkeypatch):
-    config = tiny_config(with_kind("extended", **{"training.max_steps": 3}))
-    assert train(config, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
-    step = TrainingStep.__call__
-
-    def step_then_terminate(self, *arguments):
-        results = step(self, *arguments)
-        os.kill(os.getpid(), signal.SIGTERM)
-        return results
-
-    monkeypatch.setattr(TrainingStep, "__call__", step_then_terminate)
-    while train(config, str(tmp_path / "resumed"), NO_STRATEGY):
-        pass
-    assert_same_run(tmp_path / "uninterrupted", tmp_path / "resumed")
-    result = evaluate(tmp_path / "uninterrupted", plots=1)
-    assert 1 < result["perplexity"] < 100
-    card = (tmp_path / "uninterrupted/eval/valid/model_card.md").read_text("utf-8")
-    assert "extended, 1 x 8 maps, 1 x cgru cells" in card
-    assert "**perplexity**" in card
-    assert "Can Active Memory Replace Attention" in card
-    assert not (tmp_path / "uninterrupted/eval/valid/alignments").exists()
-    both = load([str(tmp_path / name) for name in ("uninterrupted", "resumed")], [], None)
-    source = padded([[4, 5, EOS], [6, EOS]], 4).numpy()
-    alone = Searcher(load([str(tmp_path / "uninterrupted")], [], None).model, config.decoding)(source)
-    together = Searcher(both.model, config.decoding)(source)
-    np.testing.assert_array_equal(alone.tokens, together.tokens)  # the two runs of the ensemble have equal weights
-    np.testing.assert_allclose(alone.scores, together.scores, rtol=1e-4)
-
-
-@pytest.mark.long
-def test_active_memory_has_no_pictures_and_an_export_of_one_length(tiny_config, command, tmp_path):
-    assert train(tiny_config(with_kind("extended", **ONE_STEP)), str(tmp_path / "run"), NO_STRATEGY) == 0
+def test_a_run_is_evaluated_and_exported(tiny_config, command, tmp_path):
+    run_dir = str(tmp_path / "run")
+    assert train(tiny_config(with_kind("extended", **{"training.max_steps": 3})), run_dir, NO_STRATEGY) == 0
     _, evaluated, _ = command(tmp_path, "memattn.eval", "--run_dir=run", "--repeats=1", "--plot=1")
     assert "--plot: nothing drawn; the model has no attention, or every translation is empty\n" in evaluated
+    assert 1 < Run(run_dir).result("valid").scores["perplexity"] < 100
+    card = (tmp_path / "run/eval/valid/model_card.md").read_text("utf-8")
+    for text in ("extended, 1 x 8 maps, 1 x cgru cells", "**perplexity**", "Can Active Memory Replace Attention"):
+        assert text in card
     with pytest.raises(ConfigError, match="decoding.memory_ratio: "):
-        saved_model.export(load([str(tmp_path / "run")], [], None), str(tmp_path / "none"), 6)
-    trained = load([str(tmp_path / "run")], ["decoding.memory_ratio=1.5"], None)
+        saved_model.export(load([run_dir], [], None), str(tmp_path / "none"), 6)
+    trained, pair = load([run_dir], ["decoding.memory_ratio=1.5"], None), load([run_dir, run_dir], [], None)
     saved_model.export(trained, str(tmp_path / "exported"), 6)
-    module = tf.saved_model.load(str(tmp_path / "exported"))
     source = padded([[4, 5, 6, EOS], [6, EOS]], 8)
-    outputs = module.signatures["search"](source=source)
+    outputs = tf.saved_model.load(str(tmp_path / "exported")).signatures["search"](source=source)
     expected = Searcher(trained.model, trained.config.decoding)(source.numpy())
+    together = Searcher(pair.model, trained.config.decoding)(source.numpy())  # an ensemble of equal weights
+    np.testing.assert_allclose(together.scores, expected.scores, rtol=1e-4)
     for row in range(2):
         length = int(expected.lengths[row, 0])
         np.testing.assert_array_equal(outputs["tokens"][row, 0, :length], expected.tokens[row, 0, :length])

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from helpers import cudnn
 from helpers.repository import ROOT
-from helpers.runs import NO_STRATEGY, evaluate, replicas
+from helpers.runs import NO_STRATEGY, evaluate
 
 from memattn import config as configs
 from memattn.config import Seq2SeqConfig
@@ -21,7 +21,6 @@ from memattn.training.trainer import train
 
 pytestmark = pytest.mark.slow
 
-CONFIGS = sorted(ROOT.glob("configs/*/*.yaml"))
 SIZES = {"layers": 1, "units": 8, "encoder_units": 4, "embedding_size": 8}  # widths that luong_dot accepts
 SOURCE = np.array([[4, 5, 6, 2], [4, 2, 0, 0], [2, 0, 0, 0], [0, 0, 0, 0]], np.int32)  # the last row is padding
 
@@ -32,22 +31,21 @@ def uses(monkeypatch):
     return cudnn.emulate(monkeypatch)
 
 
-def cases():
-    """A small run of the first model of each config; models of the same kind are listed once."""
-    cases_by_kind = {}
-    for path in CONFIGS:
+def small_configs():
+    """A small run of the first model of each config, by its path; models of the same kind are listed once."""
+    configs_by_kind = {}
+    for path in sorted(ROOT.glob("configs/*/*.yaml")):
         config = next(iter(expand(configs.load(str(path), [])).values()))
-        model = small(config.model)
+        parts = [getattr(config.model, part, None) for part in ("kind", "encoder", "decoder")]
+        kind = (*parts, styles.attention(config)["name"], config.data.source, config.training.jit_compile)
         training = dataclasses.replace(config.training, seed=1)
         decoding = dataclasses.replace(config.decoding, beam_size=2, batch_size=len(SOURCE))
-        parts = [getattr(model, part, None) for part in ("kind", "encoder", "decoder")]
-        kind = (*parts, styles.attention(config)["name"], config.data.source, training.jit_compile)
-        small_config = dataclasses.replace(config, model=model, training=training, decoding=decoding)
-        cases_by_kind.setdefault(kind, (f"{path.parent.name}/{path.stem}", small_config))
-    return [pytest.param(config, id=label) for label, config in cases_by_kind.values()]
+        small = dataclasses.replace(config, model=small_model(config.model), training=training, decoding=decoding)
+        configs_by_kind.setdefault(kind, (path, small))
+    return configs_by_kind.values()
 
 
-def small(model):
+def small_model(model):
     """The settings of a small model of the same kind."""
     if not isinstance(model, Seq2SeqConfig):
         return dataclasses.replace(model, layers=1, units=8, width=min(model.width, 2))
@@ -55,47 +53,20 @@ def small(model):
     return dataclasses.replace(model, **SIZES, attention=attention, spec_augment=0)  # the sources are tokens
 
 
-def assert_updates_and_decodes(config, strategy):
-    """Trains a model for a step and decodes a batch; one row of the batch is padding."""
-    with strategy.scope():
-        model = build_model(config, 9, {"max_source_length": 4})
-        step = TrainingStep(model, config.training, strategy)
-    results = step([(SOURCE, SOURCE)] * config.training.accumulate, 0, 0.01).numpy()
-    assert np.isfinite(results).all()
-    assert results[3] > 0  # the gradient's norm
-    hypotheses = Searcher(model, config.decoding)(SOURCE)
-    assert np.isfinite(hypotheses.scores[:3, 0]).all()
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("config", cases())
-def test_every_kind_of_config_updates_and_decodes(config, uses):
-    assert_updates_and_decodes(config, NO_STRATEGY)
-    has_lstms = config.model.kind == "seq2seq" and config.model.encoder == "lstm"
-    assert uses is None or bool(uses) == has_lstms  # cuDNN does not compute this kind of GRU
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("name", "input_feeding", "jit_compile"),
-    [
-        pytest.param("memory", True, True, id="memory, XLA"),
-        pytest.param("bahdanau", False, True, id="bahdanau, no input feeding, XLA"),
-        pytest.param("memory", False, False, id="memory, no input feeding"),
-        *(pytest.param(name, True, False, id=name) for name in ("none", "local_m", "mocha")),
-    ],
-)
-def test_every_kind_of_mechanism_updates_on_two_replicas(name, input_feeding, jit_compile, tiny_config, uses):
-    """The batch of the second replica consists of padding."""
-    changes = {f"model.{key}": size for key, size in SIZES.items()} | {"model.attention": {"name": name}}
-    config = tiny_config({**changes, "model.input_feeding": input_feeding, "training.jit_compile": jit_compile})
-    strategy = replicas(2)
-    with strategy.scope():
+def test_every_kind_of_config_updates_and_decodes(uses):
+    """One row of the batch is padding."""
+    for path, config in small_configs():
         model = build_model(config, 9, {"max_source_length": 4})
-        step = TrainingStep(model, config.training, strategy)
-    batch = np.pad(SOURCE[:2], [(0, 2), (0, 0)])
-    assert np.isfinite(step([(batch, batch)], 0, 0.01).numpy()).all()
-    assert uses is None or uses
+        step = TrainingStep(model, config.training, NO_STRATEGY)
+        results = step([(SOURCE, SOURCE)] * config.training.accumulate, 0, 0.01).numpy()
+        assert np.isfinite(results).all(), path
+        assert results[3] > 0, path  # the gradient's norm
+        assert np.isfinite(Searcher(model, config.decoding)(SOURCE).scores[:3, 0]).all(), path
+        if uses is not None:
+            has_lstms = config.model.kind == "seq2seq" and config.model.encoder == "lstm"
+            assert bool(uses) == has_lstms, path  # cuDNN does not compute this kind of GRU
+            uses.clear()
 
 
 @pytest.mark.long
@@ -120,18 +91,3 @@ def test_no_variable_of_an_update_has_a_type_that_stays_on_the_cpu_of_a_gpu_mach
     state = step.optimizer.variables
     variables = [*model.variables, *(state() if callable(state) else state), *step.state]
     assert {tf.as_dtype(variable.dtype) for variable in variables} == {tf.float32, tf.int64}
-
-
-def test_the_emulation_refuses_the_batches_that_cudnn_refuses(monkeypatch):
-    if cudnn.emulate(monkeypatch) is None:
-        pytest.skip("Keras 2 takes its ordinary kernel where cuDNN refuses")
-    lstm = tf.keras.layers.LSTM(3)
-    inputs = tf.ones([2, 4, 5])
-    lstm.build(inputs.shape)
-    masked = tf.function(lambda mask: lstm(inputs, mask=mask))
-    masked(tf.constant([[True] * 4, [True] + [False] * 3]))
-    for refused in ([[True] * 4, [False] * 4], [[True] * 4, [False] + [True] * 3]):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="right-padded"):
-            masked(tf.constant(refused))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="unsupported operations|not compilable"):
-        tf.function(lstm, jit_compile=True)(inputs)

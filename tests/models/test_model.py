@@ -1,9 +1,12 @@
-"""Properties of encoder, bridge, decoder and model: initial weights, dropout, alignments, options; ensembles."""
+"""Properties of encoder, bridge, decoder and model: initial weights, dropout, alignments, options, files; ensembles."""
+
+from functools import partial
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.models import SOURCES, make_model, padded
+from helpers.marks import slow
+from helpers.models import SOURCES, V, make_model, padded
 from helpers.neural_gpu import make_model as make_neural_gpu
 from studies.mechanisms import NESTED_MEMORY
 
@@ -12,12 +15,13 @@ from memattn.data.vocabulary import BOS, EOS
 from memattn.models.dropout import dropout
 from memattn.models.encoder import Encoder
 from memattn.models.interface import Ensemble, aligns
+from memattn.models.neural_gpu import KINDS, NeuralGPUConfig
 from memattn.models.seq2seq import Seq2Seq
 from memattn.options import OptionError
 from memattn.search.searcher import Searcher
 
 
-@pytest.mark.parametrize(("name", "expected"), [("memory", "zero"), ("bahdanau", "zero"), ("none", "dense")])
+@pytest.mark.parametrize(("name", "expected"), [("memory", "zero"), ("none", "dense")])
 def test_the_bridge_goes_by_the_attention_mechanism_by_default(name, expected):
     assert make_model(name, {}).bridge.kind == expected
 
@@ -70,28 +74,25 @@ def decoded(layer, inputs, states, seed=None):
 
 @pytest.mark.parametrize(
     "switches",
-    [{}, {"input_feeding": False}, {"decoder": "gru"}, {"decoder": "rnnsearch"}],
-    ids=lambda switches: "-".join(map(str, switches.values())),
+    [{"layers": 2}, {"layers": 2, "input_feeding": False}, {"decoder": "gru"}, {"decoder": "rnnsearch"}],
+    ids=str,
 )
-@pytest.mark.parametrize(("embedding", "state"), [(1.0, 0.0), (0.0, 1.0)], ids=["embeddings", "contexts"])
-def test_both_inputs_of_a_decoder_have_dropout(switches, embedding, state):
-    """Where the other input is 0, dropping it changes nothing."""
+def test_embeddings_contexts_and_upper_layers_of_a_decoder_have_dropout(switches):
+    """Where an input is 0, dropping it changes nothing. A bias gives the first of two layers an output."""
     layer = make_model("bahdanau", {}, dropout=0.5, **switches).decoder
-    dropped, plain = (decoded(layer, embedding, state, seed) for seed in (tf.constant([1, 2]), None))
-    is_read = embedding or "input_feeding" not in switches
-    assert (np.abs(dropped - plain).max() > 1e-3) == bool(is_read)
+    has_upper_layer = switches.get("layers") == 2
+    if has_upper_layer:
+        layer.stack[0].cell.bias.assign(tf.ones([32]))
+    for embedding, state, is_read in (
+        (1.0, 0.0, True),
+        (0.0, 1.0, has_upper_layer or "input_feeding" not in switches),
+        (0.0, 0.0, has_upper_layer),
+    ):
+        dropped, plain = (decoded(layer, embedding, state, seed) for seed in (tf.constant([1, 2]), None))
+        assert (np.abs(dropped - plain).max() > 1e-3) == is_read
 
 
-@pytest.mark.parametrize("input_feeding", [True, False])
-def test_the_upper_layers_of_the_decoder_have_dropout(input_feeding):
-    """The first layer reads zeros; its bias gives it an output."""
-    layer = make_model("bahdanau", {}, dropout=0.5, layers=2, input_feeding=input_feeding).decoder
-    layer.stack[0].cell.bias.assign(tf.ones([32]))
-    dropped, plain = (decoded(layer, 0.0, 0.0, seed) for seed in (tf.constant([1, 2]), None))
-    assert np.abs(dropped - plain).max() > 1e-3
-
-
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("cell", ["lstm", slow("gru")])
 def test_the_upper_layers_of_the_encoder_have_dropout(cell):
     """The first layers read zeros; their biases give them an output."""
     encoder = Encoder(layers=2, units=4, cell=cell, dropout=0.5, initializer="ones")
@@ -144,7 +145,7 @@ def test_the_backward_bridge_of_lstms_reads_h_alone_and_starts_c_from_zeros():
     np.testing.assert_array_equal(c, np.zeros([1, 8]))
 
 
-@pytest.mark.parametrize("kind", ["lstm", "gru"])
+@pytest.mark.parametrize("kind", ["lstm", slow("gru")])
 def test_each_decoder_step_draws_a_new_dropout_mask(kind):
     """All that differs between the steps is the mask between the two layers."""
     decoder = make_model("bahdanau", {}, dropout=0.5, bridge="zero", layers=2, decoder=kind).decoder
@@ -164,14 +165,9 @@ def test_each_decoder_step_draws_a_new_dropout_mask(kind):
     [
         ({"encoder": "rnn"}, "encoder: 'rnn' is none of lstm, gru, cgru"),
         ({"bridge": "zero", "attention": {"name": "none"}}, "bridge: zero hides the source from a model"),
-        ({"bridge": "backward", "layers": 2}, "bridge: backward is for layers: 1, not 2"),
         ({"tie_embeddings": "all", "embedding_size": 5}, "tie_embeddings: all needs embedding_size: 8, as units"),
-        ({"tie_embeddings": "all", "mix": False}, "tie_embeddings: all needs mix: true"),
-        ({"encoder_reduce": (0,)}, r"encoder_reduce\[0\]: must be at least 1 and at most 100, not 0"),
         ({"encoder_reduce": (2, 2)}, "encoder_reduce: 2 factors, but 1 layers have 0 joints"),
-        ({"encoder": "cgru", "encoder_reduce": (2,)}, "encoder_reduce: is for encoder: lstm or gru"),
         ({"encoder": "cgru", "bridge": "backward"}, "bridge: backward is for encoder: lstm or gru; take dense"),
-        ({"decoder": "rnnsearch", "mix": False}, "mix: must be true with decoder: rnnsearch"),
         ({"decoder": "rnnsearch", "units": 7}, "units: must be even with decoder: rnnsearch"),
         ({"decoder": "rnnsearch", "encoder_layers": 2}, "bridge: the bridge backward, .* is for encoder_layers: 1"),
         ({"spec_augment": 1}, "spec_augment: is for sources of vectors"),
@@ -198,6 +194,7 @@ def test_models_with_attention_align_and_an_ensemble_does_if_all_of_its_models_d
     assert not aligns(Ensemble([bahdanau, none]))
 
 
+@pytest.mark.slow
 def test_an_ensemble_of_models_of_different_precision_averages_their_weights_in_float32():
     models = [make_model("bahdanau", {}, dtype=dtype) for dtype in ("float32", "mixed_bfloat16")]
     source, target = padded(SOURCES), padded([[4, 5, EOS]] * len(SOURCES))
@@ -207,3 +204,26 @@ def test_an_ensemble_of_models_of_different_precision_averages_their_weights_in_
     np.testing.assert_allclose(averages, (weights[0] + weights[1]) / 2, rtol=1e-6)
     config = DecodingConfig(beam_size=2, max_length=3, coverage_penalty=0.2, jit_compile=False)
     Searcher(Ensemble(models), config)(source.numpy())
+
+
+NEURAL_GPU = NeuralGPUConfig(layers=1, units=6, width=2, cell="dngpu", dropout=0.25)
+MODELS = {
+    "memory": partial(make_model, "memory", {"num_slots": 2}, encoder_reduce=(2,), encoder_layers=2, init_scale=0.75),
+    "tied": partial(make_model, "bahdanau", {}, tie_embeddings="all", init_scale=0.75),
+    "rnnsearch": partial(make_model, "bahdanau", {}, decoder="rnnsearch", init_scale=0.75),
+    **{name: partial(kind, NEURAL_GPU, vocabulary_size=V, max_source_length=6) for name, kind in KINDS.items()},
+}
+
+
+def assert_equal_outputs(outputs, restored_outputs):
+    for values, restored in zip(*map(tf.nest.flatten, (outputs, restored_outputs)), strict=True):
+        np.testing.assert_allclose(values, restored, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["memory", "neural_gpu", *map(slow, sorted(MODELS.keys() - {"memory", "neural_gpu"}))])
+def test_a_keras_file_restores_a_model(name, tmp_path):
+    model, source = MODELS[name](), padded([[4, 5, 2], [4, 2]])
+    model.save(tmp_path / "model.keras")
+    restored = tf.keras.models.load_model(tmp_path / "model.keras")
+    assert restored.get_config() == model.get_config()
+    assert_equal_outputs(model(source, source), restored(source, source))

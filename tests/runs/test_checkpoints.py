@@ -1,5 +1,6 @@
-"""Checkpoints: weights are stored by attribute path, damage is noticed, and those of version 0.2 can be read."""
+"""Checkpoints: weights are stored by attribute path, in a folder of almost any name; damage is noticed."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -13,17 +14,19 @@ from helpers.models import make_model
 from helpers.repository import ROOT
 from helpers.runs import NO_STRATEGY, evaluate
 
-from memattn.errors import RunError
+from memattn.errors import ConfigError, RunError
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation.evaluate import read_split
 from memattn.runs import checkpoints
 from memattn.runs.checkpoints import Checkpoint
-from memattn.runs.run import Run
+from memattn.runs.run import BEST, CHECKPOINTS, Run
 from memattn.runs.trained import load
+from memattn.serving import saved_model
 from memattn.training.progress import Progress
 from memattn.training.trainer import Trainer, train
 
 
+@pytest.mark.slow
 def test_a_run_of_version_0_2_evaluates_and_resumes_as_in_that_version(tmp_path, monkeypatch):
     """The run was stopped at step 4 of 6. Its config names the data relative to the working directory."""
     monkeypatch.chdir(tmp_path)
@@ -43,33 +46,6 @@ def test_a_run_of_version_0_2_evaluates_and_resumes_as_in_that_version(tmp_path,
     assert "optimizer/momentum/encoder/forward/0/kernel/.ATTRIBUTES/VARIABLE_VALUE" in names
 
 
-class TwoLayers(tf.keras.Model):
-    """A model of two layers of the same shape, created in the order of `names`."""
-
-    def __init__(self, names):
-        super().__init__()
-        for name in names:
-            setattr(self, name, [tf.keras.layers.Dense(3, name=f"made_up_{np.random.randint(1 << 30)}")])  # noqa: NPY002
-            getattr(self, name)[0].build((None, 3))
-        self.same_as_first = self.first
-        self.built = True
-
-
-def test_layers_created_in_another_order_keep_their_weights(tmp_path):
-    saved, restored = TwoLayers(["first", "second"]), TwoLayers(["second", "first"])
-    path = Checkpoint(saved).trackable.write(str(tmp_path / "step-1"))
-    Checkpoint(restored).read(path)
-    for name in ("first", "second"):
-        expected, kernel = (getattr(model, name)[0].kernel.numpy() for model in (saved, restored))
-        np.testing.assert_array_equal(kernel, expected)
-    assert sorted(checkpoints.named_weights(saved)) == [
-        "first/0/bias",
-        "first/0/kernel",
-        "second/0/bias",
-        "second/0/kernel",
-    ]
-
-
 def test_a_weight_that_no_attribute_leads_to_is_refused():
     layer = tf.keras.layers.Layer()
     layer.add_weight(shape=(2,), name="orphan")
@@ -85,29 +61,27 @@ def save(model, folder, *steps, keep=1, **trackables):
     return kept
 
 
+@contextlib.contextmanager
+def skipped(reason=""):
+    """Checks that the only checkpoint is skipped for this reason, with a warning."""
+    with (
+        pytest.warns(UserWarning, match=f"checkpoint skipped: {reason}"),
+        pytest.raises(RunError, match="no checkpoint can be read"),
+    ):
+        yield
+
+
 def test_a_checkpoint_of_another_model_does_not_change_weights(tmp_path):
     model, smaller_model = make_model("memory", {"num_slots": 3}), make_model("memory", {"num_slots": 2})
-    save(smaller_model, tmp_path, 1)
+    save(smaller_model, tmp_path / "smaller", 1)
+    save(make_model("none", {}), tmp_path / "none", 1)
     before = [weight.numpy() for weight in model.weights]
-    with (
-        pytest.warns(
-            UserWarning,
-            match=r"skipped: not of this model: model/attention/.* has shape \[.*2\], not \[.*3\]; was config.yaml",
-        ),
-        pytest.raises(RunError, match="no checkpoint can be read"),
-    ):
-        checkpoints.restore(Checkpoint(model), str(tmp_path))
+    with skipped(r"not of this model: model/attention/.* has shape \[.*2\], not \[.*3\]; was config.yaml"):
+        checkpoints.restore(Checkpoint(model), str(tmp_path / "smaller"))
+    with skipped("not of this model: model/.* is missing; was config.yaml"):
+        checkpoints.restore(Checkpoint(model), str(tmp_path / "none"))
     for weight, value in zip(model.weights, before, strict=True):
         np.testing.assert_array_equal(weight.numpy(), value)
-
-
-def test_a_weight_that_a_checkpoint_lacks_is_named(tmp_path):
-    save(make_model("none", {}), tmp_path, 1)
-    with (
-        pytest.warns(UserWarning, match="skipped: not of this model: model/attention/.* is missing; was config.yaml"),
-        pytest.raises(RunError, match="no checkpoint can be read"),
-    ):
-        checkpoints.restore(Checkpoint(make_model("memory", {"num_slots": 3}, bridge="dense")), str(tmp_path))
 
 
 def test_a_damaged_checkpoint_restores_neither_weights_nor_progress(tmp_path):
@@ -116,7 +90,7 @@ def test_a_damaged_checkpoint_restores_neither_weights_nor_progress(tmp_path):
     save(model, tmp_path, 7, progress=progress)
     cut(next(tmp_path.glob("*.data*")))
     restored = Progress()
-    with pytest.warns(UserWarning, match="skipped"), pytest.raises(RunError, match="no checkpoint can be read"):
+    with skipped():
         checkpoints.restore(Checkpoint(model, progress=restored), str(tmp_path))
     assert (restored.step, restored.finished) == (0, "")
 
@@ -159,10 +133,55 @@ def test_progress_keeps_its_defaults_for_keys_that_are_not_stored():
 
 def test_a_checkpoint_with_a_counter_of_another_type_is_refused_in_one_line(tmp_path):
     """Up to version 0.3, runs in float16 counted the steps since the last change of their loss scale in int32."""
-    model, folder = make_model("none", {}), str(tmp_path)
-    checkpoints.manager(Checkpoint(model, step=[tf.Variable(0)]), folder, 1).save(1)
-    with (
-        pytest.warns(UserWarning, match="step-1: checkpoint skipped: .*expected dtype int64 does not equal .* int32"),
-        pytest.raises(RunError, match="no checkpoint can be read"),
-    ):
-        checkpoints.restore(Checkpoint(model, step=[tf.Variable(0, dtype=tf.int64)]), folder)
+    model = make_model("none", {})
+    save(model, tmp_path, 1, step=[tf.Variable(0)])
+    with skipped(".*expected dtype int64 does not equal .* int32"):
+        checkpoints.restore(Checkpoint(model, step=[tf.Variable(0, dtype=tf.int64)]), str(tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_a_run_trains_evaluates_and_exports_in_a_folder_of_any_name(tiny_config, tmp_path, capsys):
+    folder = tmp_path / "d{b,c} $(x) %s~'\""
+    run_dir = str(folder / "run")
+    short = {"data.folder": str(folder / "data"), "training.max_steps": 4, "training.keep_checkpoints": 2}
+    for steps in (4, 6):
+        config = tiny_config({**short, "training.validate_every": 2, "training.max_steps": steps})
+        assert train(config, run_dir, NO_STRATEGY) == 0
+    assert f"resuming from {run_dir}/checkpoints/step-4\n" in capsys.readouterr().out
+    kept = {path.name for path in (folder / "run" / CHECKPOINTS).iterdir()}
+    files_of_step = ("index", "data-00000-of-00001")
+    assert kept == {"checkpoint", *(f"step-{step}.{suffix}" for step in (4, 6) for suffix in files_of_step)}
+    assert len(list((folder / "run" / BEST).iterdir())) == 3
+    assert list((folder / "run" / "events").iterdir())
+    assert evaluate(run_dir, output_dir=folder / "results")["sentences"] == 12
+    averaged = load([run_dir], [], 2)
+    assert averaged.checkpoints == [f"{run_dir}/checkpoints/step-{step}" for step in (6, 4)]
+    saved_model.export(averaged, str(folder / "export"))
+    assert (folder / "export" / "saved_model.pb").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["d[1]", "a*", "a?", "a\\b"])
+def test_a_folder_that_tensorflow_takes_for_a_pattern_is_refused_before_the_work(name, tiny_config, tmp_path):
+    with pytest.raises(ConfigError, match="for a pattern; use another folder"):
+        train(tiny_config(), str(tmp_path / name / "run"), NO_STRATEGY)
+    assert not (tmp_path / name).exists() and not (tmp_path / "data").exists()
+
+
+def test_a_folder_keeps_its_last_checkpoints_also_after_a_restart_and_where_it_is_moved(tmp_path):
+    layer = tf.keras.layers.Dense(2)
+    layer.build([None, 3])
+    folder = str(tmp_path / "checkpoints")
+    for step in (1, 2, 3):
+        kept = checkpoints.manager(Checkpoint(layer), folder, 2)
+        assert kept.latest_checkpoint == (None if step == 1 else f"{folder}/step-{step - 1}")
+        kept.save(step)
+        assert kept.latest_checkpoint == tf.train.latest_checkpoint(folder) == f"{folder}/step-{step}"
+    assert checkpoints.listed(folder) == [f"{folder}/step-3", f"{folder}/step-2"]
+    shutil.move(folder, tmp_path / "moved")  # paths are relative to the folder
+    assert checkpoints.listed(str(tmp_path / "moved"))[0] == str(tmp_path / "moved" / "step-3")
+    before = layer.kernel.numpy()
+    layer.kernel.assign(0 * layer.kernel)
+    assert checkpoints.restore(Checkpoint(layer), str(tmp_path / "moved")) is not None
+    np.testing.assert_array_equal(layer.kernel.numpy(), before)

@@ -1,15 +1,19 @@
-"""A run folder: what it holds, that it is read once, and what is refused when it is made again."""
+"""A run folder: what it holds, that it is read once, what is refused when it is made again; provenance of results."""
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 from helpers.files import contents
 from helpers.runs import made_up_result
 
+from memattn import processes
 from memattn.data.tokenizer import WhitespaceTokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError
+from memattn.runs import result as results
 from memattn.runs.run import Run
 
 METADATA = {"max_source_length": 5, "source_features": 3, "training_pairs": 60}
@@ -89,3 +93,48 @@ def test_the_error_of_a_config_with_former_keys_names_the_script_that_converts_i
         file.write("stop_at_bleu: 99\n")
     with pytest.raises(ConfigError, match=f"stop_at_bleu: .*; .* scripts/convert_old_runs.py {run.folder}$"):
         assert Run(run.folder).config
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A git repository with a single commit, and the hash of that commit."""
+    (tmp_path / "memattn" / "runs").mkdir(parents=True)
+    (tmp_path / "memattn" / "runs" / "result.py").touch()
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false"]
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *arguments], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    results._commit.cache_clear()
+    yield tmp_path, head.stdout.strip()
+    results._commit.cache_clear()
+
+
+def test_the_commit_is_that_of_the_checkout_and_names_uncommitted_changes(repository, monkeypatch):
+    folder, head = repository
+    monkeypatch.setattr(results, "__file__", str(folder / "memattn" / "runs" / "result.py"))
+    assert results._commit() == head
+    (folder / "memattn" / "more.py").touch()
+    assert results._commit() == head  # git is asked only once
+    results._commit.cache_clear()
+    assert results._commit() == f"{head} with uncommitted changes"
+
+
+def test_an_installed_package_takes_no_commit_from_the_repository_around_it(repository, monkeypatch):
+    installed = repository[0] / ".venv" / "lib" / "site-packages" / "memattn"
+    installed.mkdir(parents=True)
+    monkeypatch.setattr(results, "__file__", str(installed / "runs" / "result.py"))
+    assert results._commit() is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "typed"),
+    [
+        ([], "python"),  # at the prompt
+        (["-m", "memattn.train", "--set", "a=b c"], "python -m memattn.train --set 'a=b c'"),
+        (["scripts/reproduce.py"], "python scripts/reproduce.py"),
+        (["/venv/bin/memattn-sweep", "--list"], "memattn-sweep --list"),
+    ],
+)
+def test_the_command_is_what_was_typed(monkeypatch, arguments, typed):
+    monkeypatch.setattr(sys, "orig_argv", ["/venv/bin/python", *arguments])
+    assert processes.command() == typed

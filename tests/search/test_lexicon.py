@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.marks import slow
 from helpers.runs import NO_STRATEGY, TINY
 
 from memattn import config as configs
@@ -84,11 +85,6 @@ def test_the_selection_of_a_source_does_not_depend_on_its_batch():
         assert set(alone[alone_allowed[0]]) == expected
 
 
-@pytest.fixture(scope="module")
-def model():
-    return models(1)[0]
-
-
 def models(number, **options):
     tree = configs.apply_changes(
         TINY, {"data.folder": "none", "model.dropout": 0.0, "model.init_scale": 1.0, **options}
@@ -106,8 +102,7 @@ def assert_same(actual, expected):
     np.testing.assert_allclose(actual.scores, expected.scores, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("tie", ["none", "all"])
-@pytest.mark.parametrize("coverage", [0.0, 0.5])
+@pytest.mark.parametrize(("tie", "coverage"), [("none", 0.5), slow("all", 0.0)])
 def test_scores_are_normalized_over_the_selection(tie, coverage):
     """Scores equal those of a search for each source alone, with the logits of all other tokens near minus infinity."""
     (model,) = models(1, **{"model.tie_embeddings": tie})
@@ -116,6 +111,7 @@ def test_scores_are_normalized_over_the_selection(tie, coverage):
     )
 
 
+@pytest.mark.slow
 def test_each_model_of_an_ensemble_is_normalized_over_the_selection():
     members = models(2)
     assert_normalized_over_the_selection(Ensemble(members), [member.output_layer.bias for member in members], 0.0)
@@ -134,9 +130,10 @@ def assert_normalized_over_the_selection(model, biases, coverage):
         assert_same(Hypotheses(*(array[i : i + 1] for array in hypotheses)), expected)
 
 
-def test_each_size_of_a_selection_is_traced_in_warming_up(model):
+@pytest.mark.slow
+def test_each_size_of_a_selection_is_traced_in_warming_up():
     sentences = Sentences.from_ids([row[row != PAD].tolist() for row in np.concatenate([sources(), sources(2)])])
-    searcher = Searcher(model, dataclasses.replace(CONFIG, batch_size=2), some_lexicon())
+    searcher = Searcher(models(1)[0], dataclasses.replace(CONFIG, batch_size=2), some_lexicon())
     warm_up(searcher, sentences, 2)
     traces = searcher._search.experimental_get_tracing_count()
     assert traces > 1
@@ -170,7 +167,7 @@ def test_a_run_decodes_with_a_lexicon(tiny_config, tmp_path):
         assert {*hypothesis.split()} <= {*source.split(), "3", "<unk>"}
 
 
-@pytest.mark.parametrize("sampled", [False, True])
+@pytest.mark.parametrize("sampled", [False, slow(True)])
 def test_no_search_of_an_ensemble_with_a_lexicon_repeats_an_ngram(sampled):
     """Without the limit, the model would repeat the same token."""
     (member,) = models(1)

@@ -29,9 +29,7 @@ def frequencies(temperature=1.0, top_k=None, top_p=None, draws=2_000):
         ({}, [0.05, 0.4, 0.1, 0.25, 0.2]),
         ({"top_k": 1}, [0, 1, 0, 0, 0]),
         ({"top_k": 2}, [0, 0.4 / 0.65, 0, 0.25 / 0.65, 0]),
-        ({"top_k": 99}, [0.05, 0.4, 0.1, 0.25, 0.2]),
         ({"top_p": 0.41}, [0, 0.4 / 0.65, 0, 0.25 / 0.65, 0]),  # the tokens before the second have less than 0.41
-        ({"top_p": 0.99}, [0.05, 0.4, 0.1, 0.25, 0.2]),
         ({"top_k": 3, "top_p": 0.6}, [0, 0.4 / 0.65, 0, 0.25 / 0.65, 0]),  # top_p counts from what top_k keeps
         ({"temperature": 0.5}, np.square([0.05, 0.4, 0.1, 0.25, 0.2]) / 0.275),
     ],
@@ -48,8 +46,7 @@ def test_tokens_of_probability_0_are_never_drawn(options):
     assert set(tokens.numpy().ravel()) <= {1, 3}
 
 
-@pytest.mark.parametrize("penalty", [0.0, 1.0])
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(("jit_compile", "penalty"), [(False, 1.0), slow(True, 0.0)])
 def test_samples_end_at_the_end_of_sentence_or_maximum_length_and_are_sorted(jit_compile, penalty):
     def step(tokens, state):
         del tokens
@@ -115,7 +112,7 @@ def test_scores_are_log_probabilities_of_the_model_at_any_temperature():
     assert len({tuple(tokens) for tokens in samples.tokens[0]}) > 1
 
 
-@pytest.mark.parametrize("options", [{"temperature": 1e-4}, {"top_k": 1}], ids=str)
+@pytest.mark.parametrize("options", [{"top_k": 1}, slow({"temperature": 1e-4})], ids=str)
 def test_sampling_the_most_probable_token_alone_is_greedy_search(options):
     model = make_model("memory", {"num_slots": 2})
     source = padded([[4, 5, 6, EOS], [7, EOS]]).numpy()
@@ -144,7 +141,7 @@ def drawn(table, *, batch=1, samples=4, steps=6, max_lengths=None, jit_compile=F
 
 
 @pytest.mark.parametrize("jit_compile", [False, slow(True)])
-@pytest.mark.parametrize("options", [{}, {"top_k": 2}, {"top_p": 0.9}])
+@pytest.mark.parametrize("options", [{}, {"top_k": 2, "top_p": 0.9}])
 @pytest.mark.parametrize("dead_logit", [-np.inf, np.nan])
 def test_a_dead_end_leaves_the_other_samples_alone(dead_logit, options, jit_compile):
     table = np.full([4, 4], -np.inf)

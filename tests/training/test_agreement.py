@@ -8,7 +8,6 @@ import time
 import types
 from unittest import mock
 
-import numpy as np
 import pytest
 from helpers.worker_pair import WorkerPair
 
@@ -17,7 +16,6 @@ from memattn import files, xla
 from memattn.data import tasks
 from memattn.data.batches import TrainingBatches
 from memattn.errors import DataError
-from memattn.runs import checkpoints as checkpointing
 from memattn.training import trainer
 from memattn.training.step import TrainingStep
 
@@ -166,22 +164,6 @@ def test_a_file_unreadable_on_one_worker_ends_both(both, broken, file, error):
     assert answers[1 - broken] == FAILED
 
 
-def with_a_full_disk(rank, strategy, config, run_dir):
-    """Trains; no worker can write a checkpoint."""
-
-    def fail(*_, **__):
-        raise OSError(28, "No space left on device", run_dir)
-
-    with mock.patch.object(checkpointing.tf.train.CheckpointManager, "save", fail):
-        return train(strategy, config, run_dir)
-
-
-@pytest.mark.long
-def test_a_full_disk_of_the_first_worker_ends_both(both, tmp_path):
-    problem = f"[Errno 28] No space left on device: '{tmp_path / 'run'}'"
-    assert both(with_a_full_disk) == [["OSError", problem], FAILED]
-
-
 def with_broken_data(rank, strategy, config, run_dir, broken, number):
     """Trains; the worker `broken` cannot read its batch of training step `number`."""
     stream = TrainingBatches.stream
@@ -209,29 +191,6 @@ def test_data_unreadable_on_one_worker_ends_both(both, tmp_path):
     assert answers[0][0] == "LostWorkerError"
     assert checkpoints(tmp_path) == [5, 10]
     assert both(with_overrides, often, [[], []]) == [0, 0]
-
-
-def with_lost_weights(rank, strategy, config, run_dir, losing, number):
-    """Trains; a weight of the worker `losing` becomes NaN after training step `number`."""
-    step = TrainingStep.__call__
-
-    def step_then_lose(self, batches, n, rate):
-        result = step(self, batches, n, rate)
-        if (rank, n) == (losing, number):
-            weight = self.model.trainable_variables[-1]
-            weight.assign(np.full(weight.shape, np.nan))
-        return result
-
-    with mock.patch.object(TrainingStep, "__call__", step_then_lose):
-        return train(strategy, config, run_dir)
-
-
-@pytest.mark.long
-def test_weights_lost_on_one_worker_end_both(both):
-    answers = both(with_lost_weights, {}, 1, 2)
-    assert answers[1][0] == "RunError"
-    assert "run: the weights are not finite at step 3; the last checkpoint is" in answers[1][1]
-    assert answers[0] == FAILED
 
 
 def with_different_kernels(rank, strategy, config, run_dir):

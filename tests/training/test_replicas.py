@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers import neural_gpu
-from helpers.models import BATCH, arrays, padded, three_steps
-from helpers.runs import NO_STRATEGY, replicas, weights
+from helpers.models import BATCH, SECOND_BATCH, arrays, padded, three_updates
+from helpers.runs import NO_STRATEGY, assert_close_weights, replicas
 
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
@@ -16,17 +16,21 @@ from memattn.training.trainer import train
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize(("rows", "jit_compile"), [(1, False), pytest.param(4, True, marks=pytest.mark.long)])
-def test_updates_on_two_replicas_equal_those_on_one_device_without_xla(rows, jit_compile):
-    """If the batch has one row, that of the second replica is padding."""
-    strategy, batch = replicas(2), BATCH[-rows:]
+@pytest.mark.parametrize(
+    ("batches", "changes", "tolerance"),
+    [
+        pytest.param([BATCH[-1:]], {}, 1e-4, id="the second replica has only padding"),
+        pytest.param([BATCH], {"jit_compile": True}, 1e-4, id="XLA", marks=pytest.mark.long),
+        pytest.param([BATCH, SECOND_BATCH], {}, 1e-4, id="accumulated", marks=pytest.mark.long),
+        pytest.param([BATCH], {"precision": "mixed_float16"}, 1e-2, id="float16", marks=pytest.mark.long),
+    ],
+)
+def test_updates_on_two_replicas_equal_those_on_one_device_without_xla(batches, changes, tolerance):
+    strategy = replicas(2)
     assert strategy.num_replicas_in_sync == 2
-    single, expected = three_steps(NO_STRATEGY, batch)
-    mirrored, results = three_steps(strategy, batch, jit_compile=jit_compile)
-    np.testing.assert_allclose(results, expected, rtol=1e-4)
-    for weight, mirrored_weight in zip(single.trainable_variables, mirrored.trainable_variables, strict=True):
-        weight, mirrored_weight = tf.convert_to_tensor(weight), tf.convert_to_tensor(mirrored_weight)
-        np.testing.assert_allclose(mirrored_weight, weight, rtol=1e-3, atol=1e-4)
+    expected = three_updates(batches, **{**changes, "jit_compile": False})
+    np.testing.assert_allclose(three_updates(batches, strategy, **changes), expected, rtol=tolerance)
+    assert expected[-1].gradient_norm > 0
 
 
 def test_a_run_on_two_replicas_equals_a_run_on_one_device(tiny_config, tmp_path):
@@ -34,11 +38,7 @@ def test_a_run_on_two_replicas_equals_a_run_on_one_device(tiny_config, tmp_path)
     runs = {"single": NO_STRATEGY, "mirrored": replicas(2)}
     for name, strategy in runs.items():
         assert train(config, str(tmp_path / name), strategy) == 0
-    single, mirrored = weights(tmp_path / "single"), weights(tmp_path / "mirrored")
-    assert single.keys() == mirrored.keys()
-    for name in single:
-        if name.startswith("model"):
-            np.testing.assert_allclose(single[name], mirrored[name], rtol=1e-2, atol=1e-4, err_msg=name)
+    assert_close_weights(tmp_path / "single", tmp_path / "mirrored", rtol=1e-2)
     ids = padded([[4, 5, 6, EOS], [7, EOS]])
     logits = [load([str(tmp_path / name)], [], None).model(ids, ids) for name in runs]  # as evaluation loads them
     np.testing.assert_allclose(*logits, rtol=1e-2, atol=1e-3)

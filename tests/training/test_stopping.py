@@ -6,10 +6,8 @@ import time
 from types import SimpleNamespace
 
 import pytest
-import tensorflow as tf
 from helpers.runs import NO_STRATEGY, assert_same_run
 
-from memattn.runs.run import CHECKPOINTS
 from memattn.search.searcher import Searcher
 from memattn.training.distribution import Workers
 from memattn.training.step import TrainingStep
@@ -30,6 +28,7 @@ OPTIONS = [
         marks=pytest.mark.long,
     ),
     pytest.param({**SHORTER, "training.precision": "mixed_float16"}, id="float16", marks=pytest.mark.long),
+    pytest.param({**SHORTER, "model.kind": "extended", "model.width": 1}, id="active memory", marks=pytest.mark.long),
 ]
 
 
@@ -108,15 +107,6 @@ def test_the_clock_of_checkpoints_restarts_with_each(monkeypatch):
         if due[-1]:
             stopping.saved()
     assert due == [False, True] * 3
-
-
-@pytest.mark.slow
-def test_a_checkpoint_is_written_once_checkpoint_minutes_have_passed(tiny_config, tmp_path):
-    config = tiny_config({"training.checkpoint_every": 1000, "training.checkpoint_minutes": 1e-6})
-    run_dir = str(tmp_path / "run")
-    assert train(config, run_dir, NO_STRATEGY) == 0
-    state = tf.train.get_checkpoint_state(os.path.join(run_dir, CHECKPOINTS))
-    assert [path.rpartition("-")[2] for path in state.all_model_checkpoint_paths] == ["4", "5", "6"]
 
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
