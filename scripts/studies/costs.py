@@ -139,11 +139,11 @@ def _text(data: DataConfig) -> _Text:
     if os.path.isdir(data.path):
         vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
         prepared = corpus.read_corpus(data.path, "train", vocabulary, data.source)
-        lengths = (int(part.lengths().max()) for part in (prepared.source, prepared.target))
-        text = _Text(len(vocabulary), *lengths, prepared.source.metadata().get("source_features"))
+        source, target = (int(part.lengths().max()) for part in (prepared.source, prepared.target))
+        text = _Text(len(vocabulary), source, target, prepared.source.metadata().get("source_features"))
     else:
         text = _UNPREPARED[data.source]
-    source, target = data.max_source_length or np.inf, data.max_target_length or np.inf
     return text._replace(
-        source_length=int(min(text.source_length, source)), target_length=int(min(text.target_length, target))
+        source_length=min(text.source_length, data.max_source_length or text.source_length),
+        target_length=min(text.target_length, data.max_target_length or text.target_length),
     )

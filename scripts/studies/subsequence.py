@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
@@ -23,6 +23,7 @@ MARGIN = 1.0  # m of the loss
 ALPHA = 1.0  # alpha of the loss, the weight of pairs that do not match
 BATCH = 20  # pairs of a training step
 WIDTH = 32  # size of an embedding
+SEARCHED = 2_000  # sequences
 _LEARNING_RATE = 1e-3
 _BINS = 20  # bins of the histograms of distances
 _LENGTHS = (96, 160)  # steps of a whole sequence
@@ -42,7 +43,7 @@ def _feed_forward(weighted: bool) -> Callable:
     return lambda states, mask: tf.keras.layers.Flatten()(attention(states[:, :1], states, value_mask=mask))
 
 
-def _slots(num_slots: int, writing: str) -> Callable:
+def _slots(num_slots: int, writing: Literal["windows", "weights"]) -> Callable:
     """Returns a function that concatenates the slots of a memory."""
     memory = SlotMemory(num_slots, writing)
     return lambda states, mask: tf.keras.layers.Flatten()(memory(states, mask=mask))
@@ -176,7 +177,7 @@ def evaluate(encoders: tuple[tf.keras.Model, ...] | None, *, rows: int, seed: in
     return search(database, queries, random)
 
 
-def make(output: str, *, seeds: list[int], steps: int, sequences: int) -> None:
+def make(output: str, *, seeds: list[int], steps: int) -> None:
     """Trains embeddings with each pooling and seed, searches with them, and writes the table."""
     files.make_folder(os.path.dirname(output))
     rows = []
@@ -184,7 +185,7 @@ def make(output: str, *, seeds: list[int], steps: int, sequences: int) -> None:
         for seed in seeds:
             start = time.monotonic()
             encoders = train(name, steps=steps, seed=seed) if name in POOLINGS else None
-            result = evaluate(encoders, rows=sequences, seed=seed)
+            result = evaluate(encoders, rows=SEARCHED, seed=seed)
             rows.append({"pooling": name, "seed": seed, **result, "training steps": steps if encoders else 0})
             print(f"{name}, seed {seed}: {result}, {time.monotonic() - start:.0f} s", flush=True)
             standalone.write_table(output, rows, {"rows": rows, **conditions()})

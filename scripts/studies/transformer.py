@@ -86,12 +86,12 @@ def key_and_value(layer: layers.MultiHeadAttention, memory):
     return ops.transpose(layer.key_dense(memory), (0, 2, 3, 1)), ops.transpose(layer.value_dense(memory), (0, 2, 1, 3))
 
 
-def attend(layer: layers.MultiHeadAttention, queries, keys, values, mask=None):
+def attend(layer: layers.MultiHeadAttention, queries, memory: tuple, mask=None):
     """Returns what `layer` returns for queries [B, Q, D], from `key_and_value` of a memory.
 
     `mask` [B or 1, 1, 1, M] is false for keys that are not read.
     """
-    queries = ops.transpose(layer.query_dense(queries), (0, 2, 1, 3))
+    queries, (keys, values) = ops.transpose(layer.query_dense(queries), (0, 2, 1, 3)), memory
     scores = ops.matmul(queries, keys) / math.sqrt(layer.key_dim)  # [B, heads, Q, M]
     if mask is not None:
         scores = ops.where(mask, scores, -1e9)
@@ -153,11 +153,11 @@ class Block(layers.Layer):
     def _residual(self, x, own: Callable, own_mask, projected: list[tuple], mask, training=None):
         """Returns the next layer's input; `own` returns the keys and values that states attend to, given the states."""
         states = self.norms[0](x)
-        x += self.dropout(attend(self.attention, states, *own(states), own_mask), training=training)
+        x += self.dropout(attend(self.attention, states, own(states), own_mask), training=training)
         if projected:  # hypotheses of a source are queries that share its memories
             queries = ops.reshape(self.norms[1](x), (ops.shape(projected[0][0])[0], -1, UNITS))
             read = sum(
-                attend(reader, queries, *each, mask) for reader, each in zip(self.readers, projected, strict=True)
+                attend(reader, queries, each, mask) for reader, each in zip(self.readers, projected, strict=True)
             )
             x += self.dropout(ops.reshape(read, ops.shape(x)), training=training)
         return x + self.dropout(self.feed(x), training=training)
