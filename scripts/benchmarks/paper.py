@@ -39,7 +39,7 @@ def main() -> int:
     options.set_default("output", f"runs/results/speed/table{options.table}")
     for length in lengths:
         examples = options.examples or table["examples"]
-        work = {**table, "task": "decode", "length": length, "examples": examples, "batch": options.batch_size}
+        work = {**table, "length": length, "examples": examples, "batch": options.batch_size}
         work |= {"beam": 10, "as_source": True}
         measured = race.race({name: (name, work) for name in options.systems}, options)
         paper = printed.TABLE_3_SECONDS
