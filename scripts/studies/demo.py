@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 from benchmarks.tables import pivot, system_lines
@@ -21,11 +20,11 @@ from memattn.runs.run import ALIGNMENTS, Run
 from memattn.sweeps import tables
 from memattn.sweeps.runner import run_sweep
 from memattn.sweeps.runs import SweepRun, finished
+from studies.output import BENCHMARK
 from studies.plots import draw_lines, label_ends, picture
 from studies.runs import LEARNED, steps_to
 
-SCRIPTS = Path(__file__).resolve().parents[1]
-CONFIG = SCRIPTS.parent / "configs/copy/demo.yaml"
+CONFIG = BENCHMARK.parents[1] / "configs/copy/demo.yaml"
 LENGTHS = (20, 200, 2000)  # sources whose decoder steps are timed
 CONDITIONS = """\
 Copying up to 20 symbols, scaled down: one layer of 128 units, one seed, 400 training steps.
@@ -63,7 +62,7 @@ def _train(folder: str) -> dict[str, SweepRun]:
 def _time(names: list[str], folder: str) -> list[dict[str, str]]:
     """Times decoder steps of untrained models; returns a row for each length and model. Raises RunError."""
     table = os.path.join(folder, "tokens")
-    command = [sys.executable, str(SCRIPTS / "benchmark.py"), "tokens", "--output", table, "--repeats", "3"]
+    command = [sys.executable, str(BENCHMARK), "tokens", "--output", table, "--repeats", "3"]
     command += ["--lengths", ",".join(map(str, LENGTHS)), "--units", "128", "--batch_size", "2"]
     for name in names:
         command += ["--systems", f"memattn: {name}"]

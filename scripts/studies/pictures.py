@@ -5,7 +5,6 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import starmap
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
 from studies.plots import draw_lines, learning_curves, picture
 from studies.styles import line_styles, mixed
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
 MEMORY: dict[str, Any] = {"name": "memory", "num_slots": 32}
 WINDOWED: dict[str, Any] = {"name": "windowed_memory", "num_slots": 32}
 _COMPARED = {styles.words(model): model for model in ({"name": "none"}, MEMORY, WINDOWED, {"name": "bahdanau"})}
@@ -198,7 +196,7 @@ def times(path: str, folder: str, table: str, title: str, x: str, y: str, *, of:
 
     The title names the machine, as the conditions do.
     """
-    conditions = files.read_json(str(RESULTS / folder / "conditions.json"))[of or table]
+    conditions = files.read_json(str(stored.RESULTS / folder / "conditions.json"))[of or table]
     device = re.sub(r"\(R\)| Processor", "", conditions["device"])
     lines = system_lines(_rows(f"{folder}/{table}.csv", of), y)
     draw(path, lines, title=f"{title}, {device}", x=x, y=y, scale=scale)
@@ -230,7 +228,7 @@ def copying(path: str) -> None:
 
 
 def _rows(table: str, measurement: str = "") -> list[dict[str, str]]:
-    path = str(RESULTS / table)
+    path = str(stored.RESULTS / table)
     return measured_rows(path, measurement) if measurement else files.read_csv(path)
 
 
