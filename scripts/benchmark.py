@@ -6,7 +6,6 @@ trained        beam search of trained runs on a split, in turns, with their scor
 small_devices  memattn in ONNX beside CTranslate2 and Marian in int8
 tokens         one decoder step against the length of the source
 paper          decode times in the layout of the paper's Tables 1 and 3
-replicas       bytes that a training step moves between GPUs (counted, not timed)
 
 Options of one: python scripts/benchmark.py decode --help
 """
@@ -16,7 +15,7 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 import functools
 import importlib
 
-BENCHMARKS = ("decode", "train", "trained", "small_devices", "tokens", "paper", "replicas")
+BENCHMARKS = ("decode", "train", "trained", "small_devices", "tokens", "paper")
 
 
 def main() -> None:

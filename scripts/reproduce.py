@@ -23,7 +23,7 @@ from memattn.options import did_you_mean
 
 
 def main(*names: str) -> int:
-    from studies import estimates, runner
+    from studies import costs, runner
 
     paths = [os.path.dirname(os.path.abspath(__file__)), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))  # where trainings find studies.mechanisms
@@ -41,19 +41,14 @@ def main(*names: str) -> int:
         raise ConfigError("--dry_run and --rehearse: give only one of them")
     targets = available if "all" in names else list(dict.fromkeys(names))
     if options.dry_run:
-        print(estimates.estimate(targets, options.scale, gigaflops=options.gigaflops))
+        print(costs.listing(targets, options.scale))
         return 0
     if options.rehearse:
-        print(estimates.rehearse(targets, options.scale, steps=options.rehearse, strategy=options.strategy))
+        print(costs.rehearse(targets, options.scale, steps=options.rehearse, strategy=options.strategy))
         return 0
     runner.check(targets, options.scale, options.runs_dir)
-    reproduction = runner.Reproduction(
-        options.scale,
-        runs_dir=options.runs_dir,
-        results_dir=options.results_dir,
-        jobs=options.jobs,
-        strategy=options.strategy,
-    )
+    settings = {name: getattr(options, name) for name in ("runs_dir", "results_dir", "jobs", "strategy")}
+    reproduction = runner.Reproduction(options.scale, **settings)
     not_made = []
     for name in targets:
         try:
@@ -67,22 +62,10 @@ def main(*names: str) -> int:
 
 
 if __name__ == "__main__":
-    scales = ["small", "paper", "cpu"]
-    meaning = (
-        "small: scaled down for two CPU cores; paper: the paper's settings; cpu: the paper's model and data with fewer "
-        "training steps, for CPUs."
-    )
-    flags.DEFINE_enum("scale", "small", scales, meaning)
-    flags.DEFINE_bool("dry_run", False, "List the runs with their steps and estimated time; train nothing.")
-    flags.DEFINE_integer(
-        "rehearse",
-        None,
-        "Number of training steps to time for each config, at full size; keeps no weights.",
-        lower_bound=1,
-    )
-    flags.DEFINE_float(
-        "gigaflops", None, "GFLOP/s of matrix products, for --dry_run (default: measured).", lower_bound=1e-3
-    )
+    flags.DEFINE_enum("scale", "small", ["small", "paper", "cpu"], "Scale of the runs.")
+    flags.DEFINE_bool("dry_run", False, "List the runs and their costs; train nothing.")
+    meaning = "Number of training steps to time for each config, at full size; keeps no weights."
+    flags.DEFINE_integer("rehearse", None, meaning, lower_bound=1)
     flags.DEFINE_integer("jobs", 1, "Trainings that run concurrently.", lower_bound=1)
     flags.DEFINE_string("runs_dir", "runs/reproduce", "Folder of the runs.")
     flags.DEFINE_string("results_dir", "runs/results", "Folder of the results: TARGET/SCALE for each target.")

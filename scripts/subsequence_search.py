@@ -16,13 +16,12 @@ def main() -> int:
 
     options = flags.FLAGS
     seeds = list(map(int, options.seeds))
-    subsequence.make(options.output, seeds=seeds, steps=options.steps, sequences=options.sequences)
+    subsequence.make(options.output, seeds=seeds, steps=options.steps)
     return 0
 
 
 if __name__ == "__main__":
     standalone.define_numbers("seeds", "1,2,3", "Seeds of weights and sequences.")
     flags.DEFINE_integer("steps", 3_000, "Training steps of a pooling, 20 pairs each.", lower_bound=1)
-    flags.DEFINE_integer("sequences", 2_000, "Sequences that are searched.", lower_bound=100, upper_bound=10_000)
     flags.DEFINE_string("output", "runs/results/subsequence/table", "Files of the table, without their ending.")
     cli.run(main, tensorflow=True)

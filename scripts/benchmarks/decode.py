@@ -42,7 +42,7 @@ def main() -> int:
             sizes = BATCH_INT8 if precision == "int8" else BATCH[worker]
             batch = options.batch_size or next(size for bound, size in sizes.items() if longest <= bound)
             batch = min(batch, -(-options.examples // processes))
-            work = race.decoding_work(
+            work = race.work_of_size(
                 options,
                 length=length,
                 source_lengths=options.source_length or "uniform",

@@ -91,13 +91,9 @@ def define_flags(*, systems: list[str], known: list[str] | None = None, threads:
     flags.DEFINE_string("logs", "build/logs", "Folder of the systems' output.")
 
 
-def decoding_work(
-    options: flags.FlagValues, *, length: int, source_lengths: int | str, examples: int, batch: int, beam: int
-) -> dict[str, Any]:
-    """Returns the work of a worker that decodes, see `peers/worker.py`; `options` have the size of the model."""
-    work = {"task": "decode", "length": length, "source_lengths": source_lengths, "as_source": False}
-    work |= {"examples": examples, "batch": batch, "beam": beam}
-    return {**work, "units": options.units, "vocabulary": options.vocabulary}
+def work_of_size(options: flags.FlagValues, **settings: Any) -> dict[str, Any]:
+    """Returns the work of a worker, see `peers/worker.py`; `options` have the size of the model."""
+    return {"units": options.units, "vocabulary": options.vocabulary, **settings}
 
 
 def check(runners: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:

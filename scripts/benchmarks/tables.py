@@ -16,7 +16,7 @@ from matplotlib import ticker
 from studies.plots import draw_lines, label_ends, picture
 
 from benchmarks.race import OURS, Measured
-from benchmarks.systems import NONE, SYSTEMS, TRANSFORMERS
+from benchmarks.systems import SYSTEMS, TRANSFORMERS
 from memattn import files
 from memattn.evaluation import formatting
 from memattn.evaluation.plots import Line
@@ -27,15 +27,8 @@ _NUMBER = r"-?[\d.]+(?:e[+-]\d+)?"
 
 
 def row(name: str, length: int, result: Measured, results: Mapping[str, Measured]) -> dict[str, Any]:
-    """Returns a system's row of the table.
-
-    The best library is the fastest other library with attention.
-    """
-    libraries = [
-        library.median
-        for key, library in results.items()
-        if SYSTEMS[key].worker not in OURS and SYSTEMS[key].attention != NONE
-    ]
+    """Returns a system's row of the table. The best library is the fastest other library."""
+    libraries = [library.median for key, library in results.items() if SYSTEMS[key].worker not in OURS]
     bahdanau = results.get("memattn: Bahdanau")
     return {
         "L": length,

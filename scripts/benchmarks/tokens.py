@@ -24,7 +24,7 @@ def main() -> int:
         runners = {}
         for name in options.systems:
             for steps in (FEW, MANY):
-                work = race.decoding_work(
+                work = race.work_of_size(
                     options,
                     length=steps,
                     source_lengths=length,

@@ -13,8 +13,7 @@ def main() -> int:
     options = flags.FLAGS
     rows = []
     for length in map(int, options.lengths):
-        work = {"task": "train", "beam": 1, "length": length, "as_source": False, "batch": options.batch_size}
-        work |= {"units": options.units, "vocabulary": options.vocabulary}
+        work = race.work_of_size(options, task="train", length=length, batch=options.batch_size)
         measured = race.race({name: (name, work) for name in options.systems}, options)
         for name, result in measured.items():
             tokens = round(options.batch_size * length / result.median)

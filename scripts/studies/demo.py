@@ -1,7 +1,4 @@
-"""Trains four models to copy, times decoder steps of models with the same attention, and writes tables and pictures.
-
-Both memories have 8 slots; a source has up to 20 symbols. The models that are timed have random weights.
-"""
+"""Makes the demo: four models that copy, and the times of decoder steps of untrained models with their attention."""
 
 import glob
 import json
@@ -9,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 from benchmarks.tables import pivot, system_lines
@@ -24,11 +20,11 @@ from memattn.runs.run import ALIGNMENTS, Run
 from memattn.sweeps import tables
 from memattn.sweeps.runner import run_sweep
 from memattn.sweeps.runs import SweepRun, finished
+from studies.output import BENCHMARK
 from studies.plots import draw_lines, label_ends, picture
 from studies.runs import LEARNED, steps_to
 
-SCRIPTS = Path(__file__).resolve().parents[1]
-CONFIG = SCRIPTS.parent / "configs/copy/demo.yaml"
+CONFIG = BENCHMARK.parents[1] / "configs/copy/demo.yaml"
 LENGTHS = (20, 200, 2000)  # sources whose decoder steps are timed
 CONDITIONS = """\
 Copying up to 20 symbols, scaled down: one layer of 128 units, one seed, 400 training steps.
@@ -66,7 +62,7 @@ def _train(folder: str) -> dict[str, SweepRun]:
 def _time(names: list[str], folder: str) -> list[dict[str, str]]:
     """Times decoder steps of untrained models; returns a row for each length and model. Raises RunError."""
     table = os.path.join(folder, "tokens")
-    command = [sys.executable, str(SCRIPTS / "benchmark.py"), "tokens", "--output", table, "--repeats", "3"]
+    command = [sys.executable, str(BENCHMARK), "tokens", "--output", table, "--repeats", "3"]
     command += ["--lengths", ",".join(map(str, LENGTHS)), "--units", "128", "--batch_size", "2"]
     for name in names:
         command += ["--systems", f"memattn: {name}"]

@@ -11,7 +11,7 @@ from memattn.evaluation import formatting
 from memattn.sweeps.runs import SweepRun
 from studies.lengths import bleu_by_length
 from studies.output import Output
-from studies.runs import is_memory, median_steps, model_name, task_name
+from studies.runs import groups, is_memory, median_steps, model_name, task_name
 
 
 def family(
@@ -26,15 +26,13 @@ def family(
     trained_on_all = [
         run for run in rnnsearch_translation if _max_length(run) == longest and model_name(run) == "bahdanau"
     ]
-    groups: dict[str, dict[str, list[SweepRun]]] = {}
-    for run in [*tasks, *rnnsearch, *translation, *trained_on_all]:
-        groups.setdefault(_mechanism(run), {}).setdefault(_task(run), []).append(run)
-    columns = list(dict.fromkeys(task for by_task in groups.values() for task in by_task))
+    seeds = groups([*tasks, *rnnsearch, *translation, *trained_on_all], _mechanism, _task)
+    mechanisms, columns = (list(dict.fromkeys(part)) for part in zip(*seeds, strict=True))
 
     def rows(cell: Callable[[list[SweepRun]], str]) -> list[dict]:
         return [
-            {"mechanism": mechanism, **{task: cell(by_task[task]) if task in by_task else "" for task in columns}}
-            for mechanism, by_task in groups.items()
+            {"mechanism": row, **{task: cell(seeds[row, task]) if (row, task) in seeds else "" for task in columns}}
+            for row in mechanisms
         ]
 
     output.table(rows(lambda runs: f"{_mean_score(runs, 'bleu'):.2f}"), "BLEU of each mechanism in each task")

@@ -32,13 +32,13 @@ def long_texts(output: Output, runs: list[SweepRun]) -> None:
     """Writes scores on the test set by text and model."""
     keys = {"text": text_name, "model": model_words}
     rows = rows_by(
-        sorted(runs, key=text_name), keys, count, lambda same: summary("BLEU", scores(same, "sacrebleu")), _chrf
+        sorted(runs, key=text_name),
+        keys,
+        count,
+        lambda seeds: summary("BLEU", scores(seeds, "sacrebleu")),
+        lambda seeds: {"chrF": f"{statistics.mean(scores(seeds, 'chrf')):.2f}"},
     )
     output.table(rows, "Long texts: scores on the test set")
-
-
-def _chrf(seeds: list[SweepRun]) -> dict[str, str]:
-    return {"chrF": f"{statistics.mean(scores(seeds, 'chrf')):.2f}"}
 
 
 def decoding(output: Output, runs: list[SweepRun]) -> None:

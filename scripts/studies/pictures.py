@@ -5,7 +5,6 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import starmap
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
 from studies.plots import draw_lines, learning_curves, picture
 from studies.styles import line_styles, mixed
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
 MEMORY: dict[str, Any] = {"name": "memory", "num_slots": 32}
 WINDOWED: dict[str, Any] = {"name": "windowed_memory", "num_slots": 32}
 _COMPARED = {styles.words(model): model for model in ({"name": "none"}, MEMORY, WINDOWED, {"name": "bahdanau"})}
@@ -198,7 +196,7 @@ def times(path: str, folder: str, table: str, title: str, x: str, y: str, *, of:
 
     The title names the machine, as the conditions do.
     """
-    conditions = files.read_json(str(RESULTS / folder / "conditions.json"))[of or table]
+    conditions = files.read_json(str(stored.RESULTS / folder / "conditions.json"))[of or table]
     device = re.sub(r"\(R\)| Processor", "", conditions["device"])
     lines = system_lines(_rows(f"{folder}/{table}.csv", of), y)
     draw(path, lines, title=f"{title}, {device}", x=x, y=y, scale=scale)
@@ -229,19 +227,8 @@ def copying(path: str) -> None:
     learning_curves(path, lines, "Copying, L = 100: windowed memory follows attention, the paper's memory is slower")
 
 
-def times_of_speech(path: str) -> None:
-    """Draws the time of a character against the length of the recording."""
-    speech.draw_times(path, _rows("speech_time/small/table.csv"), " (SCALED DOWN)")
-
-
-def active_translation(path: str) -> None:
-    """Draws BLEU of active memory and of attention by the length of the source."""
-    title = "Translation, scaled down: active memory hardly translates after two epochs"
-    kaiser2016.draw_translation(path, _rows("active_translation/small/table.csv"), title)
-
-
 def _rows(table: str, measurement: str = "") -> list[dict[str, str]]:
-    path = str(RESULTS / table)
+    path = str(stored.RESULTS / table)
     return measured_rows(path, measurement) if measurement else files.read_csv(path)
 
 
@@ -321,7 +308,11 @@ PICTURES: dict[str, Callable[[str], None]] = {
         for path, (title, memory) in _CURVES.items()
     },
     "results/multi30k/small/learning_curves.png": multi30k,
-    "results/active_translation/small/bleu_by_length.png": active_translation,
+    "results/active_translation/small/bleu_by_length.png": lambda path: kaiser2016.draw_translation(
+        path,
+        _rows("active_translation/small/table.csv"),
+        "Translation, scaled down: active memory hardly translates after two epochs",
+    ),
     "results/speed/decode.png": partial(
         times,
         folder="speed",
@@ -341,7 +332,9 @@ PICTURES: dict[str, Callable[[str], None]] = {
         title="With a memory, the time of a token does not grow: 256 units",
         scale="linear",
     ),
-    "results/speech_time/small/times.png": times_of_speech,
+    "results/speech_time/small/times.png": lambda path: speech.draw_times(
+        path, _rows("speech_time/small/table.csv"), " (SCALED DOWN)"
+    ),
     "results/training_cost/small/times.png": partial(
         times,
         folder="training_cost/small",

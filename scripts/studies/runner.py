@@ -217,8 +217,10 @@ class Reproduction:
         target, wanted = TARGETS[name], runs_of([name], self._scale)
         folder = os.path.join(self._results_dir, name, self._scale)
         files.make_folder(folder)
-        runs = {kind: self._runs(kind, wanted) for kind in target.kinds}
-        runs = _with_sources(runs)
+        paths = {kind: [path for path in configs_of(kind, self._scale) if path in wanted] for kind in target.kinds}
+        runs = _with_sources(
+            {kind: [run for path in paths[kind] for run in self._runs(kind, path, wanted[path])] for kind in paths}
+        )
         if failed := [kind for kind, runs_of_kind in runs.items() if not runs_of_kind]:
             raise RunError(f"no run of {', '.join(failed)} succeeded")
         folders = [os.path.join(sweep_folder(self._runs_dir, path), run) for path in wanted for run in wanted[path]]
@@ -230,15 +232,8 @@ class Reproduction:
             files.write(output.path("conditions.json"), json.dumps(_conditions(output, runs), indent=2) + "\n")
         print(f"{name}: written to {output.folder}", flush=True)
 
-    def _runs(self, kind: str, wanted: Mapping[str, Collection[str]]) -> list[SweepRun]:
-        """Trains and evaluates the wanted runs of a kind (path of a config -> their names) that have no result yet."""
-        runs = []
-        for path in configs_of(kind, self._scale):
-            if path in wanted:
-                runs += self._runs_of_config(kind, path, wanted[path])
-        return runs
-
-    def _runs_of_config(self, kind: str, path: str, wanted: Collection[str]) -> list[SweepRun]:
+    def _runs(self, kind: str, path: str, wanted: Collection[str]) -> list[SweepRun]:
+        """Trains and evaluates the wanted runs of a config that have no result yet; returns those that succeeded."""
         key = (path, *wanted)
         if key not in self._finished:
             config, split = configs.load(path, []), _kind(kind).split

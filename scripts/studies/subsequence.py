@@ -7,50 +7,28 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
 
 from memattn import files
 from memattn.attention import FeedForwardAttention
+from memattn.layers import SlotMemory
 from memattn.runs.result import conditions
 from studies import standalone
-from studies.mechanisms.memory_variant import MemoryVariantAttention
 
 TONES = 12
 MARGIN = 1.0  # m of the loss
 ALPHA = 1.0  # alpha of the loss, the weight of pairs that do not match
 BATCH = 20  # pairs of a training step
 WIDTH = 32  # size of an embedding
+SEARCHED = 2_000  # sequences
 _LEARNING_RATE = 1e-3
 _BINS = 20  # bins of the histograms of distances
 _LENGTHS = (96, 160)  # steps of a whole sequence
 _SPEEDS = (0.8, 1.25)  # steps of the whole sequence for each step of a copy
 _LONGEST = 200  # upper bound on the steps of a sequence or copy
-
-
-class Slots(tf.keras.layers.Layer):
-    """Concatenates the slots of memory attention: states [B, T, D] with a mask [B, T] to [B, K D]."""
-
-    def __init__(self, num_slots: int, windows: bool = False, **kwargs):
-        super().__init__(**kwargs)
-        self.num_slots = num_slots
-        self.attention = MemoryVariantAttention(
-            num_slots=num_slots, encoder_scoring="softmax_time", position_windows=windows, dtype=self.dtype_policy
-        )
-        self.attention.decoder_scores.trainable = False  # not used: there is no decoder
-
-    def build(self, states_shape, mask_shape=None):
-        self.attention.build((None, None, states_shape[-1]), (None, None, states_shape[-1]))
-        self.built = True
-
-    def call(self, states, mask):
-        memory = self.attention.memorize(states, mask)
-        return tf.reshape(memory["values"], [-1, self.num_slots * states.shape[-1]])
-
-    def compute_output_shape(self, states_shape, mask_shape=None):
-        return states_shape[0], self.num_slots * states_shape[-1]
 
 
 class StateMask(tf.keras.layers.Layer):
@@ -65,12 +43,18 @@ def _feed_forward(weighted: bool) -> Callable:
     return lambda states, mask: tf.keras.layers.Flatten()(attention(states[:, :1], states, value_mask=mask))
 
 
+def _slots(num_slots: int, writing: Literal["windows", "weights"]) -> Callable:
+    """Returns a function that concatenates the slots of a memory."""
+    memory = SlotMemory(num_slots, writing)
+    return lambda states, mask: tf.keras.layers.Flatten()(memory(states, mask=mask))
+
+
 # Name -> maker of a function that pools states [B, T, D] with a mask [B, T] to one vector [B, D'].
 POOLINGS: dict[str, Callable[[], Callable]] = {
     "feed-forward attention": lambda: _feed_forward(weighted=True),
     "mean": lambda: _feed_forward(weighted=False),
-    **{f"memory attention, K = {slots}": partial(Slots, slots) for slots in (1, 4, 8)},
-    **{f"position windows, K = {slots}": partial(Slots, slots, windows=True) for slots in (1, 4, 8)},
+    **{f"memory attention, K = {slots}": partial(_slots, slots, "weights") for slots in (1, 4, 8)},
+    **{f"position windows, K = {slots}": partial(_slots, slots, "windows") for slots in (1, 4, 8)},
 }
 
 
@@ -193,7 +177,7 @@ def evaluate(encoders: tuple[tf.keras.Model, ...] | None, *, rows: int, seed: in
     return search(database, queries, random)
 
 
-def make(output: str, *, seeds: list[int], steps: int, sequences: int) -> None:
+def make(output: str, *, seeds: list[int], steps: int) -> None:
     """Trains embeddings with each pooling and seed, searches with them, and writes the table."""
     files.make_folder(os.path.dirname(output))
     rows = []
@@ -201,7 +185,7 @@ def make(output: str, *, seeds: list[int], steps: int, sequences: int) -> None:
         for seed in seeds:
             start = time.monotonic()
             encoders = train(name, steps=steps, seed=seed) if name in POOLINGS else None
-            result = evaluate(encoders, rows=sequences, seed=seed)
+            result = evaluate(encoders, rows=SEARCHED, seed=seed)
             rows.append({"pooling": name, "seed": seed, **result, "training steps": steps if encoders else 0})
             print(f"{name}, seed {seed}: {result}, {time.monotonic() - start:.0f} s", flush=True)
             standalone.write_table(output, rows, {"rows": rows, **conditions()})

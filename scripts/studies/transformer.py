@@ -20,6 +20,7 @@ from memattn.evaluation import formatting, metrics
 from memattn.evaluation.styles import STYLES
 from memattn.layers import SlotMemory
 from studies import plots
+from studies.runs import summary
 
 LAYERS, UNITS, HEADS = 2, 128, 4
 STATES = (None, None, UNITS)
@@ -85,12 +86,12 @@ def key_and_value(layer: layers.MultiHeadAttention, memory):
     return ops.transpose(layer.key_dense(memory), (0, 2, 3, 1)), ops.transpose(layer.value_dense(memory), (0, 2, 1, 3))
 
 
-def attend(layer: layers.MultiHeadAttention, queries, keys, values, mask=None):
+def attend(layer: layers.MultiHeadAttention, queries, memory: tuple, mask=None):
     """Returns what `layer` returns for queries [B, Q, D], from `key_and_value` of a memory.
 
     `mask` [B or 1, 1, 1, M] is false for keys that are not read.
     """
-    queries = ops.transpose(layer.query_dense(queries), (0, 2, 1, 3))
+    queries, (keys, values) = ops.transpose(layer.query_dense(queries), (0, 2, 1, 3)), memory
     scores = ops.matmul(queries, keys) / math.sqrt(layer.key_dim)  # [B, heads, Q, M]
     if mask is not None:
         scores = ops.where(mask, scores, -1e9)
@@ -117,25 +118,12 @@ class Block(layers.Layer):
     def call(self, x, memories=(), source_mask=None, training=None):
         """Returns the next layer's input [B, T, D]: of a decoder, which is causal, given memories; else of an encoder.
 
-        `source_mask` [B, 1, S] is false for padding; None for slots, of which all are real.
+        `source_mask` [B, 1, 1, S] is false for padding; None for slots, of which all are real.
         """
-
-        def attend_to_itself(x):
-            if self.readers:
-                return self.attention(x, x, use_causal_mask=True)
-            return self.attention(x, x, attention_mask=source_mask)
-
-        def read(x):
-            pairs = zip(self.readers, memories, strict=True)
-            return sum(reader(x, memory, attention_mask=source_mask) for reader, memory in pairs)
-
-        return self._residual(x, attend_to_itself, read, training)
-
-    def _residual(self, x, attend_to_itself: Callable, read: Callable, training=None):
-        x += self.dropout(attend_to_itself(self.norms[0](x)), training=training)
-        if self.readers:
-            x += self.dropout(read(self.norms[1](x)), training=training)
-        return x + self.dropout(self.feed(x), training=training)
+        positions = ops.arange(ops.shape(x)[1])
+        mask = (positions <= positions[:, None])[None, None] if self.readers else source_mask
+        own = functools.partial(key_and_value, self.attention)
+        return self._residual(x, own, mask, self.project(memories), source_mask, training)
 
     def project(self, memories: list) -> list[tuple]:
         """Returns keys and values of each memory [B, M, D]: once a source."""
@@ -151,21 +139,28 @@ class Block(layers.Layer):
           projected: what `project` returned.
           mask: [B, 1, 1, S], or None for slots.
         """
-        keys, values = cache
 
-        def attend_to_itself(x):
-            nonlocal keys, values
+        def own(x):
+            nonlocal cache
             key, value = key_and_value(self.attention, x)
-            keys = ops.slice_update(keys, (0, 0, 0, place), key)
-            values = ops.slice_update(values, (0, 0, place, 0), value)
-            return attend(self.attention, x, keys, values, (ops.arange(values.shape[2]) <= place)[None, None, None])
+            keys, values = cache
+            cache = ops.slice_update(keys, (0, 0, 0, place), key), ops.slice_update(values, (0, 0, place, 0), value)
+            return cache
 
-        def read(x):  # the hypotheses of a source are queries that share its memory
-            queries = ops.reshape(x, (projected[0][0].shape[0], -1, UNITS))
-            pairs = zip(self.readers, projected, strict=True)
-            return ops.reshape(sum(attend(reader, queries, *each, mask) for reader, each in pairs), x.shape)
+        before = (ops.arange(cache[1].shape[2]) <= place)[None, None, None]
+        return self._residual(x, own, before, projected, mask), cache
 
-        return self._residual(x, attend_to_itself, read), (keys, values)
+    def _residual(self, x, own: Callable, own_mask, projected: list[tuple], mask, training=None):
+        """Returns the next layer's input; `own` returns the keys and values that states attend to, given the states."""
+        states = self.norms[0](x)
+        x += self.dropout(attend(self.attention, states, own(states), own_mask), training=training)
+        if projected:  # hypotheses of a source are queries that share its memories
+            queries = ops.reshape(self.norms[1](x), (ops.shape(projected[0][0])[0], -1, UNITS))
+            read = sum(
+                attend(reader, queries, each, mask) for reader, each in zip(self.readers, projected, strict=True)
+            )
+            x += self.dropout(ops.reshape(read, ops.shape(x)), training=training)
+        return x + self.dropout(self.feed(x), training=training)
 
 
 class Transformer(keras.Model):
@@ -200,21 +195,20 @@ class Transformer(keras.Model):
         return self.dropout(self.embedding(ids) + positions, training=training)
 
     def _memories(self, source, training=None) -> tuple[list[list], Any]:
-        """Returns the memories that each decoder layer reads, and the mask [B, 1, S] of states; None for slots."""
+        """Returns the memories that each decoder layer reads, and the mask [B, 1, 1, S] of states; None for slots."""
         mask = source != PAD
         x = self._embed(source, ops.arange(ops.shape(source)[1]), training)
         for block in self.encoder:
-            x = block(x, source_mask=mask[:, None], training=training)
+            x = block(x, source_mask=mask[:, None, None], training=training)
         states = self.norms[0](x)
         memories = [writer(states, mask=mask) for writer in self.writers] or [states]
         read = [[memories[number] for number in numbers] for numbers in self.reading.memories]
-        return read, None if self.writers else mask[:, None]
+        return read, None if self.writers else mask[:, None, None]
 
     def memorize(self, source) -> tuple[list[list[tuple]], Any]:
         """Returns keys and values of sources [B, S] by decoder layer and memory, and their mask, for `step`."""
         memories, mask = self._memories(source)
-        projected = [block.project(read) for block, read in zip(self.decoder, memories, strict=True)]
-        return projected, None if mask is None else mask[:, None]
+        return [block.project(read) for block, read in zip(self.decoder, memories, strict=True)], mask
 
     def step(self, tokens, place, caches: list[tuple], memory: tuple) -> tuple[Any, list[tuple]]:
         """Returns logits [B k, V] of the token after `tokens` [B k], which stand at `place`, and the next caches."""
@@ -309,11 +303,11 @@ def over_seeds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         groups.setdefault((row["task"], row["decoder reads"]), []).append(row)
     means = []
-    for (task, name), seeds in groups.items():
+    for seeds in groups.values():
         bleu, accuracy = ([float(row[score]) for row in seeds] for score in ("sacrebleu", "token accuracy"))
-        row = {"task": task, "decoder reads": name, "K": seeds[0]["K"], "seeds": len(seeds)}
-        row |= {"BLEU": f"{statistics.mean(bleu):.2f}", "min-max": formatting.extent(bleu, ".2f")}
-        means.append({**row, "token accuracy": f"{statistics.mean(accuracy):.2f}"})
+        row = {key: seeds[0][key] for key in ("task", "decoder reads", "K")}
+        accuracies = {"token accuracy": f"{statistics.mean(accuracy):.2f}"}
+        means.append({**row, "seeds": len(seeds), **summary("BLEU", bleu), **accuracies})
     return means
 
 

@@ -128,7 +128,7 @@ def test_an_installed_memattn_prepares_trains_and_evaluates(installed):
 def test_the_scripts_of_a_clone_run_with_the_installed_package(installed, tmp_path):
     """The Dockerfile installs the package in the same way, by `pip install .`."""
     target = installed[2]
-    flags = ["table1", "--scale", "small", "--dry_run", "--gigaflops", "100"]
+    flags = ["table1", "--scale", "small", "--dry_run"]
     reproduce = [sys.executable, ROOT / "scripts" / "reproduce.py", *flags]
     assert "configs/studies/table1/small.yaml" in run(*reproduce, folder=ROOT, PYTHONPATH=str(target)).stdout
     benchmark = [sys.executable, ROOT / "scripts" / "benchmark.py", "decode", "--help"]

@@ -21,8 +21,7 @@ parser = ArgumentParser()
 train_opts(parser)
 settings, _ = parser.parse_known_args(
     f"-data x -src_vocab x -encoder_type brnn -decoder_type rnn -rnn_type LSTM -layers 2 -hidden_size {work.units} "
-    f"-word_vec_size {work.units} -input_feed 1 -dropout 0.0 "
-    f"-global_attention {'none' if work.attention['name'] == 'none' else 'mlp'}".split()
+    f"-word_vec_size {work.units} -input_feed 1 -dropout 0.0 -global_attention mlp".split()
 )
 settings.brnn, settings.model_task = True, "seq2seq"
 settings.layers = settings.enc_layers = settings.dec_layers = 2

@@ -12,12 +12,9 @@ tf.config.threading.set_inter_op_parallelism_threads(work.threads)
 U, V = work.units, work.vocabulary
 bridge = opennmt.layers.DenseBridge
 encoder = opennmt.encoders.LSTMEncoder(2, U, bidirectional=True, dropout=0.0)
-if work.attention["name"] == "none":
-    decoder = opennmt.decoders.RNNDecoder(2, U, bridge_class=bridge, dropout=0.0)
-else:
-    decoder = opennmt.decoders.AttentionalRNNDecoder(
-        2, U, bridge_class=bridge, attention_mechanism_class=tfa.seq2seq.BahdanauAttention, dropout=0.0
-    )
+decoder = opennmt.decoders.AttentionalRNNDecoder(
+    2, U, bridge_class=bridge, attention_mechanism_class=tfa.seq2seq.BahdanauAttention, dropout=0.0
+)
 decoder.initialize(vocab_size=V)
 embeddings = [tf.Variable(tf.random.uniform([V, U], -0.1, 0.1)) for _ in range(2)]
 versions = {"OpenNMT-tf": opennmt.__version__, "tensorflow": tf.__version__, "tensorflow-addons": tfa.__version__}

@@ -21,10 +21,9 @@ class Model(tf.Module):
         self.upper = layers.Bidirectional(layers.LSTM(U, return_sequences=True, return_state=True))
         self.bridge = [layers.Dense(U) for _ in range(4)]
         cell = layers.StackedRNNCells([layers.LSTMCell(U), layers.LSTMCell(U)])
-        self.attention = None if work.attention["name"] == "none" else tfa.seq2seq.BahdanauAttention(U)
-        if self.attention:
-            cell = tfa.seq2seq.AttentionWrapper(cell, self.attention, attention_layer_size=U)
-        self.cell, self.output = cell, layers.Dense(V)
+        self.attention = tfa.seq2seq.BahdanauAttention(U)
+        self.cell = tfa.seq2seq.AttentionWrapper(cell, self.attention, attention_layer_size=U)
+        self.output = layers.Dense(V)
 
     def encode(self, source, lengths):
         mask = tf.sequence_mask(lengths, tf.shape(source)[1])
@@ -40,12 +39,9 @@ class Model(tf.Module):
             states, lengths, cells = tf.nest.map_structure(
                 lambda tensor: tfa.seq2seq.tile_batch(tensor, beam), (states, lengths, cells)
             )
-        cells = tuple(cells)
-        if not self.attention:
-            return cells
         self.attention.setup_memory(states, memory_sequence_length=lengths)
         first = self.cell.get_initial_state(batch_size=tf.shape(states)[0], dtype=tf.float32)
-        return first.clone(cell_state=cells)
+        return first.clone(cell_state=tuple(cells))
 
     def loss(self, source, target):
         lengths = tf.fill([tf.shape(source)[0]], tf.shape(source)[1])
@@ -93,9 +89,8 @@ else:
     source, target = (tf.constant(side, tf.int32) for side in worker.training_batch(work))
     model.loss(source[:2], target[:2])  # makes the weights
     parts = [model.source_embedding, model.target_embedding, model.lower, model.upper, *model.bridge, model.cell]
-    weights_by_id = {id(w): w for part in [*parts, model.output] for w in part.trainable_variables}
-    if model.attention:
-        weights_by_id |= {id(w): w for w in model.attention.trainable_variables}
+    parts += [model.output, model.attention]
+    weights_by_id = {id(w): w for part in parts for w in part.trainable_variables}
     weights = list(weights_by_id.values())
     optimizer = tf.keras.optimizers.legacy.Adam(1e-3)
 

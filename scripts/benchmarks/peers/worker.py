@@ -23,9 +23,11 @@ _NEWS_SHAPE = 3.67
 def options() -> SimpleNamespace:
     """Reads the work to do: task, length, examples, batch, beam, units, vocabulary, attention, threads and so on.
 
-    If several processes share the work, this one does every `parts`-th batch, from batch `part`.
+    If several processes share the work, this one does every `parts`-th batch, from batch `part`. With `as_source`,
+    hypotheses are as long as their sources.
     """
-    return SimpleNamespace(**json.loads(sys.argv[1]))
+    defaults = {"task": "decode", "beam": 1, "as_source": False}
+    return SimpleNamespace(**defaults | json.loads(sys.argv[1]))
 
 
 def sources(work: SimpleNamespace) -> list[np.ndarray]:
