@@ -38,6 +38,12 @@ FAMILY = {
         "ours", {"name": "windowed_memory", "num_slots": 32, "read": "address"}
     ),
 }
+POSITIONS = {
+    f"memattn: memory, K = {slots}, position encodings": System(
+        "ours", {**MEMORY, "num_slots": slots, "position_encoding": True}
+    )
+    for slots in (32, 64)
+}
 TRANSFORMERS = {
     "CTranslate2: Transformer": System("ct2", {"name": "transformer"}),
     "CTranslate2: Transformer, int8": System("ct2", {"name": "transformer"}, precision="int8"),
@@ -68,6 +74,7 @@ SYSTEMS = {
     "memattn: Bahdanau, bfloat16": System("ours", BAHDANAU, precision="mixed_bfloat16"),
     "memattn: memory, K = 32, selection, bfloat16": System("ours", MEMORY, selected=3_000, precision="mixed_bfloat16"),
     **FAMILY,
+    **POSITIONS,
     "tensorflow-addons: Bahdanau": System("tfa", BAHDANAU),
     "OpenNMT-tf: Bahdanau": System("onmt_tf", BAHDANAU),
     "OpenNMT-py: Bahdanau": System("onmt_py", BAHDANAU),
@@ -79,7 +86,9 @@ SYSTEMS = {
 DECODED = [  # systems that are timed by default
     name
     for name, system in SYSTEMS.items()
-    if name not in FAMILY | TRANSFORMERS | SMALL_DEVICES and not system.selected and system.precision == "float32"
+    if name not in FAMILY | POSITIONS | TRANSFORMERS | SMALL_DEVICES
+    and not system.selected
+    and system.precision == "float32"
 ]
 DECODERS = ("ours_onnx", "marian", "ct2")  # workers that cannot train
 TRAINED = [name for name in DECODED if SYSTEMS[name].attention != NONE and SYSTEMS[name].worker not in DECODERS]
