@@ -64,7 +64,7 @@ def test_the_gradients_of_embeddings_and_output_bias_count_every_token(kind, pre
     single, repeated = (_token_gradients(MODEL_KINDS[kind](dtype=precision), rows) for rows in (1, 4096))
     assert {"bias", "embeddings"} <= {path.split("/")[-1].split("_")[-1] for path in single}
     for path, gradient in single.items():
-        np.testing.assert_allclose(repeated[path], gradient, atol=0.02 * np.abs(gradient).max(), err_msg=path)
+        np.testing.assert_allclose(repeated[path], gradient, atol=0.05 * np.abs(gradient).max(), err_msg=path)
 
 
 def _token_gradients(model, rows):
