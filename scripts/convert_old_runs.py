@@ -13,6 +13,7 @@ import yaml
 from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
 
 from memattn.errors import ConfigError
+from memattn.plain_values import dump
 
 # Options of `memory` in version 0.2, and keys of `model` that it wrote for other kinds of models, with their defaults.
 EXTENSIONS = {"encoder_normalize": "none", "vote_scale": 1.0, "read": "address", "read_units": 64}
@@ -33,7 +34,7 @@ def main(*folders: str) -> int:
             text = path.read_text(encoding="utf-8")
             old = json.loads(text) if is_json else yaml.safe_load(text)
             if (new := convert(old)) != old:
-                path.write_text(json.dumps(new, indent=2) + "\n" if is_json else yaml.safe_dump(new, sort_keys=False))
+                path.write_text(json.dumps(new, indent=2) + "\n" if is_json else dump(new))
     return 0
 
 

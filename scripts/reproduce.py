@@ -47,8 +47,13 @@ def main(*names: str) -> int:
         print(costs.rehearse(targets, options.scale, steps=options.rehearse, strategy=options.strategy))
         return 0
     runner.check(targets, options.scale, options.runs_dir)
-    settings = {name: getattr(options, name) for name in ("runs_dir", "results_dir", "jobs", "strategy")}
-    reproduction = runner.Reproduction(options.scale, **settings)
+    reproduction = runner.Reproduction(
+        options.scale,
+        runs_dir=options.runs_dir,
+        results_dir=options.results_dir,
+        jobs=options.jobs,
+        strategy=options.strategy,
+    )
     not_made = []
     for name in targets:
         try:

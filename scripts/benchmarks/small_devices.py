@@ -26,8 +26,9 @@ def main() -> int:
     )
     sizes = (options.lengths, options.beam_sizes, options.threads, options.batch_sizes)
     for length, beam, threads, batch in itertools.product(*(map(int, numbers) for numbers in sizes)):
-        sizes_of_work = {"length": length, "source_lengths": length, "examples": batch, "batch": batch, "beam": beam}
-        work = race.work_of_size(options, threads=threads, **sizes_of_work)
+        work = race.work_of_size(
+            options, length=length, source_lengths=length, examples=batch, batch=batch, beam=beam, threads=threads
+        )
         runners = {
             name: (name, {**work, "batch": decoded_together(systems.SYSTEMS[name].worker, work)})
             for name in options.systems

@@ -121,9 +121,9 @@ class Block(layers.Layer):
         `source_mask` [B, 1, 1, S] is false for padding; None for slots, of which all are real.
         """
         positions = ops.arange(ops.shape(x)[1])
-        mask = (positions <= positions[:, None])[None, None] if self.readers else source_mask
-        own = functools.partial(key_and_value, self.attention)
-        return self._residual(x, own, mask, self.project(memories), source_mask, training)
+        self_mask = (positions <= positions[:, None])[None, None] if self.readers else source_mask
+        remember = functools.partial(key_and_value, self.attention)
+        return self._residual(x, remember, self_mask, self.project(memories), source_mask, training)
 
     def project(self, memories: list) -> list[tuple]:
         """Returns keys and values of each memory [B, M, D]: once a source."""
@@ -140,20 +140,20 @@ class Block(layers.Layer):
           mask: [B, 1, 1, S], or None for slots.
         """
 
-        def own(x):
+        def remember(states):
             nonlocal cache
-            key, value = key_and_value(self.attention, x)
+            key, value = key_and_value(self.attention, states)
             keys, values = cache
             cache = ops.slice_update(keys, (0, 0, 0, place), key), ops.slice_update(values, (0, 0, place, 0), value)
             return cache
 
-        before = (ops.arange(cache[1].shape[2]) <= place)[None, None, None]
-        return self._residual(x, own, before, projected, mask), cache
+        self_mask = (ops.arange(cache[1].shape[2]) <= place)[None, None, None]
+        return self._residual(x, remember, self_mask, projected, mask), cache
 
-    def _residual(self, x, own: Callable, own_mask, projected: list[tuple], mask, training=None):
-        """Returns the next layer's input; `own` returns the keys and values that states attend to, given the states."""
+    def _residual(self, x, remember: Callable, self_mask, projected: list[tuple], mask, training=None):
+        """Returns the next layer's input; `remember(states)` returns the keys and values of self-attention."""
         states = self.norms[0](x)
-        x += self.dropout(attend(self.attention, states, own(states), own_mask), training=training)
+        x += self.dropout(attend(self.attention, states, remember(states), self_mask), training=training)
         if projected:  # hypotheses of a source are queries that share its memories
             queries = ops.reshape(self.norms[1](x), (ops.shape(projected[0][0])[0], -1, UNITS))
             read = sum(

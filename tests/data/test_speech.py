@@ -217,17 +217,18 @@ def test_a_bad_recording_of_a_scored_split_is_an_error_that_can_be_mended(tmp_pa
 
 
 def test_another_corpus_lends_its_vocabulary_and_statistics(tmp_path):
-    (train, _), (other, texts) = write_recordings(tmp_path / "a"), write_recordings(tmp_path / "b", 3, "new")
+    train, _ = write_recordings(tmp_path / "a")
+    test, texts = write_recordings(tmp_path / "b", 3, "new")
     prepare(tmp_path / "corpus", {"train": train}, units="bpe", bpe_units=12)
     assert len(lines_of(tmp_path / "corpus" / "vocab.txt")) <= 12
-    prepare(tmp_path / "other", {"test": other}, shared=str(tmp_path / "corpus"))
+    prepare(tmp_path / "other", {"test": test}, shared=str(tmp_path / "corpus"))
     assert lines_of(tmp_path / "other" / "test.reference") == texts
     tokens = [line.split() for line in lines_of(tmp_path / "other" / "test.target")]
     assert tokenizers.read(str(tmp_path / "other")).decode(tokens) == texts
     for name in ("vocab.txt", "bpe.codes", features.STATISTICS, tokenizers.SETTINGS):
         assert (tmp_path / "other" / name).read_bytes() == (tmp_path / "corpus" / name).read_bytes()
     with pytest.raises(ConfigError, match="--vocabulary_of .*: not a corpus that memattn-prepare speech wrote"):
-        prepare(tmp_path / "third", {"test": other}, shared=str(tmp_path))
+        prepare(tmp_path / "third", {"test": test}, shared=str(tmp_path))
 
 
 def test_soundfile_without_its_library_is_an_error_that_names_the_extra(tmp_path, monkeypatch):

@@ -1,10 +1,12 @@
 """Configs of versions up to 0.3 in today's keys."""
 
 import pytest
-from convert_old_runs import convert
+import yaml
+from convert_old_runs import convert, main
 from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
 
 from memattn import config as configs
+from memattn.plain_values import Loader
 
 # `model.attention` as version 0.2 wrote it into a run folder, with all default values.
 FORMER = {"name": "memory", "num_slots": 4, "encoder_scoring": "softmax", "decoder_scoring": "softmax"}
@@ -49,3 +51,10 @@ def test_keys_of_other_kinds_of_models_go_and_stop_at_bleu_becomes_stop_at():
 def test_mechanisms_that_moved_to_the_studies_have_their_references(former, name):
     attention = {"name": former, "num_slots": 4, "encoder_scoring": "softmax"}
     assert converted(model={"attention": attention}).model.attention["name"] == name
+
+
+def test_a_folder_whose_name_looks_like_a_number_stays_a_str(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("data: {folder: '1e5'}\ntraining: {stop_at_bleu: 99}\n")
+    assert main(str(tmp_path)) == 0
+    assert yaml.load(path.read_text(), Loader) == {"data": {"folder": "1e5"}, "training": {"stop_at": 99}}

@@ -262,12 +262,13 @@ def test_a_line_has_the_same_samples_in_any_batch(runs):
 
 
 def test_an_ensemble_of_runs_with_other_sources_or_vocabularies_is_refused(runs, monkeypatch, tmp_path):
-    other = shutil.copytree(runs[0][1], tmp_path / "other")
-    (other / "vocab.txt").write_text("".join(f"{line}\n" for line in reversed(lines_of(other / "vocab.txt"))))
+    reordered = shutil.copytree(runs[0][1], tmp_path / "reordered")
+    vocabulary = reordered / "vocab.txt"
+    vocabulary.write_text("".join(f"{line}\n" for line in reversed(lines_of(vocabulary))))
     with pytest.raises(
-        ConfigError, match="other: its vocabulary or BPE differs from that of .*; an ensemble needs the"
+        ConfigError, match="reordered: its vocabulary or BPE differs from that of .*; an ensemble needs the"
     ):
-        load([runs[0][0], str(other)], [], None)
+        load([runs[0][0], str(reordered)], [], None)
     monkeypatch.setattr(Run, "source_metadata", property(lambda run: {"length": runs[0].index(run.folder)}))
     with pytest.raises(ConfigError, match="it reads other sources than .*; an ensemble needs the same"):
         load(runs[0], [], None)
