@@ -5,7 +5,7 @@ input feeding, of this step in RNNsearch), and the output layer's input.
 """
 
 import abc
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
@@ -13,6 +13,9 @@ from memattn.attention import AttentionMechanism, ops
 from memattn.attention.configured import Initializer
 from memattn.attention.ops import SparseScores, cast, run_loop
 from memattn.models.dropout import ATTENTION_SEED, dropout, fold_in, split_seed
+
+if TYPE_CHECKING:
+    from memattn.models.seq2seq import Seq2SeqConfig
 
 Cells = list[tuple[tf.Tensor, ...]]
 """The state of each decoder layer: h and c of an LSTM, h of a GRU, [B, U]."""
@@ -24,12 +27,13 @@ class AttentiveDecoder(tf.keras.layers.Layer):
     A decoder defines `_make_weights`, `gates` and `stepper`.
 
     Args:
+      config: the options of the model.
       attention: the mechanism.
-      units: width U of the state, and of the queries.
-      dropout: rate on the inputs of cells, with a fresh mask in each step.
       initializer: name, config or object, of the weight matrices.
 
     Attributes:
+      units: width U of the state, and of the queries.
+      dropout: rate on the inputs of cells, with a fresh mask in each step.
       output_size: width F of the input of the output layer; known once the decoder is built.
     """
 
@@ -38,18 +42,10 @@ class AttentiveDecoder(tf.keras.layers.Layer):
     default_bridge = "zero"
     """The bridge that `bridge: auto` chooses where there is attention."""
 
-    def __init__(
-        self,
-        *,
-        attention: AttentionMechanism,
-        units: int,
-        dropout: float = 0.0,
-        initializer: Initializer = "glorot_uniform",
-        **kwargs,
-    ):
+    def __init__(self, config: "Seq2SeqConfig", attention: AttentionMechanism, *, initializer: Initializer, **kwargs):
         super().__init__(**kwargs)
-        self.attention, self.units = attention, units
-        self.dropout, self.initializer = dropout, initializer
+        self.attention, self.units = attention, config.units
+        self.dropout, self.initializer = config.dropout, initializer
 
     def build(self, inputs_shape, states_shape):
         """Makes the weights for inputs [B, T, E] and encoder states [B, S, D]."""
@@ -200,9 +196,7 @@ class Reader:
       input_width: width of the contexts that `read` returns for the cell's input.
     """
 
-    def __init__(
-        self, values: tf.Tensor, input_kernel: tf.Tensor | None, output_kernel: tf.Tensor | None, rate: float = 0.0
-    ):
+    def __init__(self, values: tf.Tensor, input_kernel: tf.Tensor | None, output_kernel: tf.Tensor | None, rate: float):
         self._values, self._input_kernel, self._output_kernel, self._rate = values, input_kernel, output_kernel, rate
         self.input_width = 0 if input_kernel is None else input_kernel.shape[0]
 
@@ -232,7 +226,7 @@ class PrecomputedReader(Reader):
     """
 
     def __init__(self, values: tf.Tensor, input_kernel: tf.Tensor | None, output_kernel: tf.Tensor | None):
-        super().__init__(values, input_kernel, output_kernel)
+        super().__init__(values, input_kernel, output_kernel, rate=0.0)
         for_input = values[:, :, :0] if input_kernel is None else tf.tensordot(values, input_kernel, 1)
         self.input_width = for_input.shape[-1]
         self._values = tf.concat([for_input, super().output_part(values)], -1)  # [B, M, G + F]

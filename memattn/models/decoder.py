@@ -1,13 +1,18 @@
 """The paper's decoder, a stack of LSTMs that reads one context in each step; with GRUs; and the bridge to it."""
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from memattn.attention import AttentionMechanism
 from memattn.attention.configured import Initializer
 from memattn.models.attentive_decoder import AttentiveDecoder, Cells, Stepper, StepResult
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.lstm import run_lstm
+
+if TYPE_CHECKING:
+    from memattn.models.seq2seq import Seq2SeqConfig
 
 CellFunction = Callable[[tf.Tensor, list[tf.Tensor]], list[tf.Tensor]]
 """From the gates of a step or the input, and the state of a cell, to the next state; all [B, Q, ...]."""
@@ -16,14 +21,8 @@ CellFunction = Callable[[tf.Tensor, list[tf.Tensor]], list[tf.Tensor]]
 class Decoder(AttentiveDecoder):
     """A stack of LSTM cells that reads one context per step from an attention mechanism.
 
-    The query is the top cell's output in the same step (h of Eq. 7).
-
-    Args:
-      layers: number of layers.
-      input_feeding: concatenate the previous step's context to the input.
-      mix: whether an attention layer follows: the output layer gets tanh(W [h; c]), U wide; if false, it gets [h; c] as
-        in Eq. 3.
-      **kwargs: see `AttentiveDecoder`.
+    The query is the top cell's output in the same step (h of Eq. 7). With `mix`, the output layer gets tanh(W [h; c]),
+    U wide, of an attention layer; without it, [h; c] as in Eq. 3.
     """
 
     state_parts = 2  # h and c
@@ -32,15 +31,15 @@ class Decoder(AttentiveDecoder):
     cell_options: Mapping[str, bool] = {}
     runs_whole_layers = True  # without input feeding, by `run_lstm`
 
-    def __init__(self, *, layers: int, input_feeding: bool = True, mix: bool = True, **kwargs):
-        super().__init__(**kwargs)
-        self.layers, self.input_feeding, self.mix = layers, input_feeding, mix
+    def __init__(self, config: "Seq2SeqConfig", attention: AttentionMechanism, **kwargs):
+        super().__init__(config, attention, **kwargs)
+        self.layers, self.input_feeding, self.mix = config.layers, config.input_feeding, config.mix
         self.stack = [
             # Only the cells run, in a stepper or in `run_lstm`. The RNN around each builds it, and names its weights.
-            tf.keras.layers.RNN(self._cell(name), return_sequences=True, dtype=self.dtype_policy, name=name)
-            for name in (f"{self.cell_name}_{i}" for i in range(layers))
+            tf.keras.layers.RNN(self._cell(), return_sequences=True, dtype=self.dtype_policy, name=name)
+            for name in (f"{self.cell_name}_{i}" for i in range(self.layers))
         ]
-        if mix:
+        if self.mix:
             self.mixing_layer = tf.keras.layers.Dense(  # the attention layer; checkpoints have this name
                 self.units,
                 activation="tanh",
@@ -49,8 +48,8 @@ class Decoder(AttentiveDecoder):
                 name="mix",
             )
 
-    def _cell(self, name: str) -> tf.keras.layers.Layer:
-        """Makes the cell of the layer `name`."""
+    def _cell(self) -> tf.keras.layers.Layer:
+        """Makes the cell of a layer."""
         return self.cell_type(
             self.units,
             kernel_initializer=self.initializer,
@@ -115,7 +114,7 @@ class Decoder(AttentiveDecoder):
 class GRUDecoder(Decoder):
     """A `Decoder` of GRUs as in Cho et al. (2014), where the reset gate comes before the product.
 
-    For its arguments, see `Decoder`. The baseline of Kaiser and Bengio (2016) has this decoder and an encoder of GRUs.
+    The baseline of Kaiser and Bengio (2016) has this decoder and an encoder of GRUs.
     """
 
     state_parts = 1
@@ -182,34 +181,26 @@ class StackStepper(Stepper):
 class Bridge(tf.keras.layers.Layer):
     """Makes the initial state of a decoder's layers from the encoder's final state.
 
+    - "zero": zeros, so that the decoder knows the source through attention alone.
+    - "dense": a dense layer on the final state.
+    - "backward": tanh(W_s h), where h is the backward encoder's state at the first token, for encoders of one layer
+      (Bahdanau et al., 2015). The c of an LSTM starts from zeros.
+
     Args:
-      kind: "zero": zeros, so that the decoder knows the source through attention alone; "dense": a dense layer on the
-        final state; "backward": tanh(W_s h), where h is the backward encoder's state at the first token, for encoders
-        of one layer (Bahdanau et al., 2015). With "backward", the c of an LSTM starts from zeros.
-      layers, units: number and width of the decoder's layers.
+      config: the options of the model.
       parts: number of tensors in the state of a decoder layer: 2 for an LSTM, 1 for a GRU.
-      encoder_units: width of h, for "backward".
       initializer: name, config or object, of the kernel.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        *,
-        layers: int,
-        units: int,
-        parts: int = 2,
-        encoder_units: int | None = None,
-        initializer: Initializer = "glorot_uniform",
-        **kwargs,
-    ):
+    def __init__(self, config: "Seq2SeqConfig", *, parts: int, initializer: Initializer, **kwargs):
         super().__init__(**kwargs)
-        self.kind, self.layers, self.units, self.parts = kind, layers, units, parts
-        self.encoder_units = encoder_units
-        if kind != "zero":
+        self.kind, self.layers, self.units, self.parts = config.kind_of_bridge, config.layers, config.units, parts
+        self.encoder_units = config.units_of_encoder  # width of h
+        is_backward = self.kind == "backward"
+        if self.kind != "zero":
             self.dense = tf.keras.layers.Dense(
-                units if kind == "backward" else parts * layers * units,
-                activation="tanh" if kind == "backward" else None,
+                self.units if is_backward else parts * self.layers * self.units,
+                activation="tanh" if is_backward else None,
                 kernel_initializer=initializer,
                 dtype=self.dtype_policy,
                 name="dense",

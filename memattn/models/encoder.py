@@ -2,7 +2,7 @@
 
 import abc
 import math
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -11,6 +11,9 @@ from memattn.models.active_memory import CELLS as ACTIVE_CELLS
 from memattn.models.active_memory import run_steps
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.lstm import LSTM
+
+if TYPE_CHECKING:
+    from memattn.models.seq2seq import Seq2SeqConfig
 
 # Layers of cells by name, with their further options.
 CELLS: dict[str, tuple[type[tf.keras.layers.Layer], dict[str, bool]]] = {
@@ -26,13 +29,11 @@ class BaseEncoder(tf.keras.layers.Layer):
     """Base of encoders, which read a source into states.
 
     Args:
-      layers: number of layers.
-      units: half the width of a state, D = 2 * units.
-      cell: kind of cell.
-      dropout: dropout rate.
+      config: the options of the model.
       initializer: name, config or object, of kernels.
 
     Attributes:
+      units: half the width of a state, D = 2 * units.
       reduction: number of positions of a source that a state stands for.
       final_size: width F of the final state.
     """
@@ -40,19 +41,10 @@ class BaseEncoder(tf.keras.layers.Layer):
     reduction = 1
     final_size: int
 
-    def __init__(
-        self,
-        *,
-        layers: int,
-        units: int,
-        cell: str,
-        dropout: float = 0.0,
-        initializer: Initializer = "glorot_uniform",
-        **kwargs,
-    ):
+    def __init__(self, config: "Seq2SeqConfig", *, initializer: Initializer, **kwargs):
         super().__init__(**kwargs)
-        self.layers, self.units, self.cell, self.dropout = layers, units, cell, dropout
-        self.initializer = initializer
+        self.layers, self.units = config.layers_of_encoder, config.units_of_encoder
+        self.dropout, self.initializer = config.dropout, initializer
 
     def state_mask(self, mask: tf.Tensor) -> tf.Tensor:
         """Returns the mask of the states [B, P] for the mask of the inputs [B, S], whose padding comes last."""
@@ -79,28 +71,21 @@ class Encoder(BaseEncoder):
     """Reads a source into states, as google/seq2seq's BidirectionalRNNEncoder does.
 
     The final state is that of all layers, concatenated, forward layers first. F is 2 * layers * units for GRUs, and
-    twice that for LSTMs: h and c of each layer.
+    twice that for LSTMs: h and c of each layer. Biases start at 0, the forget gate's at 1.
 
-    Args:
-      layers: number of layers in each direction.
-      units: width of a layer.
-      cell: "lstm" or "gru". The GRU is that of Cho et al. (2014), whose reset gate comes before the product.
-      dropout: rate on the input of every cell, with a fresh mask at each position.
-      initializer: name, config or object, of the kernels. Biases start at 0, the forget gate's at 1.
-      reduce: factors of the first layers, in order: each `reduce[i]` neighbouring outputs of layer i are joined into
-        one. Later layers join none; there are at most `layers` - 1 factors. This is the pyramid of Listen, Attend and
-        Spell (Chan et al., 2016), except that their layers read both directions of the layer below.
-
-    Attributes:
-      reduction: the product of `reduce`.
+    With `encoder_reduce`, each `encoder_reduce[i]` neighbouring outputs of layer i are joined into one; later layers
+    join none. This is the pyramid of Listen, Attend and Spell (Chan et al., 2016), except that their layers read both
+    directions of the layer below.
     """
 
-    def __init__(self, *, layers: int, cell: str = "lstm", reduce: Sequence[int] = (), **kwargs):
-        super().__init__(layers=layers, cell=cell, **kwargs)
-        self.reduction, self.final_size = math.prod(reduce), 2 * layers * self.units * (2 if cell == "lstm" else 1)
-        self._factors = (*reduce, *[1] * (layers - len(reduce)))  # by layer
-        self.forward = [self._layer(f"forward_{i}", False) for i in range(layers)]
-        self.backward = [self._layer(f"backward_{i}", True) for i in range(layers)]
+    def __init__(self, config: "Seq2SeqConfig", **kwargs):
+        super().__init__(config, **kwargs)
+        self.cell, factors = config.encoder, config.encoder_reduce
+        self.reduction = math.prod(factors)
+        self.final_size = 2 * self.layers * self.units * (2 if self.cell == "lstm" else 1)
+        self._factors = (*factors, *[1] * (self.layers - len(factors)))  # by layer
+        self.forward = [self._layer(f"forward_{i}", False) for i in range(self.layers)]
+        self.backward = [self._layer(f"backward_{i}", True) for i in range(self.layers)]
 
     def _layer(self, name: str, go_backwards: bool) -> tf.keras.layers.LSTM | tf.keras.layers.GRU:
         kind, options = CELLS[self.cell]
@@ -162,25 +147,21 @@ class ActiveMemoryEncoder(BaseEncoder):
 
     The states are the positions of the last memory. In the Neural GPU (Kaiser & Bengio, 2016), the output layer reads
     them; here, the decoder's attention does. The final state is their mean, without padding. The memory starts from a
-    dense layer on the inputs with layer normalization, as in the authors' code.
+    dense layer on the inputs with layer normalization, as in the authors' code; `initializer` is for that layer alone.
 
-    Args:
-      layers: number of cells, which change the memory one after the other at each step.
-      units: half the number of maps.
-      cell: "cgru", the convolutional GRU.
-      dropout: rate on the first memory, once per source; the cells have none, as a step's dropout adds up over n steps.
-      initializer: name, config or object, of the kernel of the dense layer on the inputs; the cells have their own.
+    The cells change the memory one after the other at each step. Dropout is on the first memory, once per source: on
+    the cells, it would add up over the steps.
     """
 
-    def __init__(self, *, layers: int, units: int, cell: str = "cgru", dropout: float = 0.0, **kwargs):
-        super().__init__(layers=layers, units=units, cell=cell, dropout=dropout, **kwargs)
-        self.final_size = 2 * units
-        options = {"maps": 2 * units, "width": 1, "update_bias": _UPDATE_BIAS, "dtype": self.dtype_policy}
+    def __init__(self, config: "Seq2SeqConfig", **kwargs):
+        super().__init__(config, **kwargs)
+        self.final_size = 2 * self.units
+        options = {"maps": 2 * self.units, "width": 1, "update_bias": _UPDATE_BIAS, "dtype": self.dtype_policy}
         self.input_layer = tf.keras.layers.Dense(
-            2 * units, kernel_initializer=self.initializer, dtype=self.dtype_policy, name="input"
+            2 * self.units, kernel_initializer=self.initializer, dtype=self.dtype_policy, name="input"
         )
         self.norm = tf.keras.layers.LayerNormalization(epsilon=1e-5, dtype=self.dtype_policy, name="norm")
-        self.cells = [ACTIVE_CELLS[cell](name=f"cell_{i}", **options) for i in range(layers)]
+        self.cells = [ACTIVE_CELLS[config.encoder](name=f"cell_{i}", **options) for i in range(self.layers)]
 
     def build(self, input_shape):
         self.input_layer.build(input_shape)

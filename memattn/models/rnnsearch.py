@@ -12,14 +12,8 @@ class RNNsearchDecoder(AttentiveDecoder):
 
     s_i = (1 - z) * s_{i-1} + z * tanh(W y + U (r * s_{i-1}) + C c_i), where y is the embedding of the previous token,
     and z and r are the gates. The output layer gets the maximum of each pair of elements of U_o s_{i-1} + V_o y +
-    C_o c_i, without s_i.
-
-    Args:
-      attention: the mechanism.
-      units: width U of the state, an even number; the output layer's input is half as wide, as in that paper.
-      dropout: rate on the inputs y and c_i of the cell, and on the input y of the maxout layer, with a fresh mask in
-        each step.
-      initializer: name, config or object, of the weight matrices.
+    C_o c_i, without s_i; it is half as wide as the state, as in that paper. Dropout is on the inputs y and c_i of the
+    cell, and on the input y of the maxout layer.
     """
 
     default_bridge = "backward"

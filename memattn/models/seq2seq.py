@@ -248,30 +248,10 @@ class Seq2Seq(tf.keras.Model):
             self._embedding("target_embedding", uniform) if config.tie_embeddings == "none" else self.source_embedding
         )
         common: dict[str, Any] = {"initializer": uniform, "dtype": self.dtype_policy}
-        self.encoder = ENCODERS[config.encoder](
-            layers=config.layers_of_encoder,
-            units=config.units_of_encoder,
-            cell=config.encoder,
-            dropout=config.dropout,
-            name="encoder",
-            **common,
-            **({"reduce": config.encoder_reduce} if config.encoder in CELLS else {}),
-        )
-        decoder, units = DECODERS[config.decoder], config.units
-        self.bridge = Bridge(
-            config.kind_of_bridge,
-            layers=config.layers,
-            units=units,
-            parts=decoder.state_parts,
-            encoder_units=config.units_of_encoder,
-            name="bridge",
-            **common,
-        )
-        is_stack = config.decoder != "rnnsearch"
-        stack = {"layers": config.layers, "input_feeding": config.input_feeding, "mix": config.mix} if is_stack else {}
-        self.decoder = decoder(
-            attention=self.attention, units=units, dropout=config.dropout, name="decoder", **common, **stack
-        )
+        decoder = DECODERS[config.decoder]
+        self.encoder = ENCODERS[config.encoder](config, name="encoder", **common)
+        self.bridge = Bridge(config, parts=decoder.state_parts, name="bridge", **common)
+        self.decoder = decoder(config, self.attention, name="decoder", **common)
         self.tied_output = config.tie_embeddings == "all"
         if self.tied_output:
             self.output_bias = self.add_weight(shape=(self.vocabulary_size,), initializer="zeros", name="output_bias")

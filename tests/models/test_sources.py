@@ -12,6 +12,7 @@ from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.vocabulary import EOS, PAD
 from memattn.models.embeddings import FeatureReader
 from memattn.models.encoder import Encoder
+from memattn.models.seq2seq import Seq2SeqConfig
 from memattn.search.searcher import Searcher
 from memattn.serving.scorer import Scorer
 from memattn.training.step import TrainingStep
@@ -36,7 +37,8 @@ def feature_model(name="bahdanau", options=None, **switches):
 
 @pytest.mark.parametrize("length", [1, 7])
 def test_an_encoder_joins_the_same_neighbours_in_both_directions(length):
-    encoder = Encoder(layers=3, units=4, reduce=[2, 3])
+    config = Seq2SeqConfig(layers=3, units=4, encoder_reduce=[2, 3])
+    encoder = Encoder(config, initializer="glorot_uniform")
     encoder.build((None, None, F))
     inputs = np.random.RandomState(3).randn(length, F).astype(np.float32)
     tops = []
