@@ -26,7 +26,7 @@ from memattn.files import read_lines
 def main() -> int:
     options = flags.FLAGS
     manifests = write_manifests(options.texts, options.sounds, options.manifests)
-    prepare_speech(options, options.folder, manifests, "en", shared=options.vocabulary_of)
+    prepare_speech(options, options.folder, manifests, "en", vocabulary_of=options.vocabulary_of)
     return 0
 
 

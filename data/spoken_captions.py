@@ -69,7 +69,7 @@ def main() -> int:
     manifests = speak(options.captions, options.recordings)
     unheard = manifests.pop("unheard")
     prepare_speech(options, options.folder, manifests, "en")
-    prepare_speech(options, f"{options.folder}.unheard", {"test": unheard}, "en", shared=options.folder)
+    prepare_speech(options, f"{options.folder}.unheard", {"test": unheard}, "en", vocabulary_of=options.folder)
     return 0
 
 

@@ -23,7 +23,7 @@ def lowest(dtype: Any) -> float:
 
 
 def argmax(x: Tensor, axis: int) -> Tensor:
-    """Returns the index of the greatest item, the first if there are several, as int32."""
+    """Returns the index of the first item of a bool tensor that is true, as int32; 0 if none is."""
     return ops.cast(ops.argmax(ops.cast(x, "int32"), axis), "int32")
 
 

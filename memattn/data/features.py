@@ -16,7 +16,7 @@ from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import DataError
 
-METADATA = ("source_features", "source_statistics")  # names of `Features.metadata`
+SOURCE_METADATA = ("source_features", "source_statistics")  # names of `Features.metadata`
 STATISTICS = "source.statistics.npy"
 SHARD_SIZE = 200  # sources
 
@@ -57,7 +57,7 @@ class Features(Sources):
 
     def metadata(self) -> dict[str, Any]:
         """Returns the width of the vectors, and a checksum of what normalizes them."""
-        return dict(zip(METADATA, (len(self.mean), f"{crc32(self._statistics):08x}"), strict=True))
+        return dict(zip(SOURCE_METADATA, (len(self.mean), f"{crc32(self._statistics):08x}"), strict=True))
 
     @property
     def _statistics(self) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from memattn.data.tokenizer import Tokenizer
-from memattn.data.vocabulary import PAD, Vocabulary
+from memattn.data.vocabulary import PAD, Vocabulary, split_words
 from memattn.errors import DataError
 
 PADDING = {"i": PAD, "f": np.nan}  # what fills a batch of ids (ints), and a batch of vectors (floats)
@@ -85,7 +85,7 @@ class Sentences(Sources):
     @classmethod
     def from_lines(cls, lines: list[str], vocabulary: Vocabulary) -> "Sentences":
         """Encodes lines whose tokens are separated by blanks."""
-        return cls.from_ids(vocabulary.encode_lines(lines))
+        return cls.from_ids([vocabulary.encode(split_words(line)) for line in lines])
 
     def __getitem__(self, index: int) -> np.ndarray:
         return self.ids[self.offsets[index] : self.offsets[index + 1]]

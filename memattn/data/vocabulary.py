@@ -45,10 +45,6 @@ class Vocabulary:
         """Returns the ids of words, with the end of sentence appended."""
         return [self.ids.get(word, UNK) for word in words] + [EOS]
 
-    def encode_lines(self, lines: list[str]) -> list[list[int]]:
-        """Returns the ids of lines whose words are separated by blanks."""
-        return [self.encode(split_words(line)) for line in lines]
-
     def decode(self, ids: np.ndarray) -> list[str]:
         """Returns the tokens of ids up to the end of sentence, without PAD and BOS."""
         words = []

@@ -11,16 +11,16 @@ from typing import Any
 from memattn import config as configs
 from memattn import files, processes
 from memattn.config import Config
-from memattn.data import corpus
 from memattn.data import tokenizer as tokenizers
-from memattn.data.features import METADATA as SOURCE_METADATA
+from memattn.data.corpus import VOCABULARY, read_vocabulary
+from memattn.data.features import SOURCE_METADATA
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError, short
 from memattn.runs import CONFIG, check_exist
 from memattn.runs.result import Result
 
-VOCABULARY, METADATA, VALIDATIONS = corpus.VOCABULARY, "corpus.json", "validation.csv"
+METADATA, VALIDATIONS = "corpus.json", "validation.csv"
 CHECKPOINTS, BEST, EVENTS, LOCK = "checkpoints", "best", "events", "lock"
 # Files of an evaluation. Text that people read has files of its own if it differs from tokenized text.
 RESULT, MODEL_CARD, N_BEST, ALIGNMENTS = "result.json", "model_card.md", "n_best.tsv", "alignments"
@@ -78,7 +78,7 @@ class Run:
     @functools.cached_property
     def vocabulary(self) -> Vocabulary:
         """Vocabulary of source and target. Raises DataError, OSError."""
-        return corpus.read_vocabulary(self._path(VOCABULARY))
+        return read_vocabulary(self._path(VOCABULARY))
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:

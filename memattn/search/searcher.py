@@ -116,7 +116,7 @@ class Searcher:
         """Searches with one memory length; the other arguments are those of `search`."""
         model, config = self._model, self.config
         mask = model.state_mask(source)
-        num_queries = self.config.n_best if self.config.sample else self.config.beam_size
+        num_queries = config.n_best if config.sample else config.beam_size
         decoding, state = model.start(length.encoded, num_queries, token_table, selection)
 
         def model_step(tokens, state):
@@ -153,7 +153,7 @@ class Searcher:
                 state,
                 beam_size=config.beam_size,
                 n_best=config.n_best,
-                max_steps=self.config.max_steps(mask.shape[1]),
+                max_steps=config.max_steps(mask.shape[1]),
                 **coverage,
                 **shared,
             )

@@ -96,9 +96,9 @@ class Translator:
 
     def _output(self, pieces: list[list[list[str]]], first: int, name: str) -> Iterator[str]:
         """Yields the output lines of lines in pieces; the other arguments are those of `__call__`."""
-        places = [(line, piece) for line, line_pieces in enumerate(pieces) for piece in range(len(line_pieces))]
-        results = self._search([pieces[line][piece] for line, piece in places], places, first)
-        ranked = in_order(results, len(places))
+        indices = [(line, piece) for line, line_pieces in enumerate(pieces) for piece in range(len(line_pieces))]
+        results = self._search([pieces[line][piece] for line, piece in indices], indices, first)
+        ranked = in_order(results, len(indices))
         for number, line_pieces in enumerate(pieces, first):
             # The i-th best translation of a line consists of the i-th best of each piece.
             for parts in zip(*[next(ranked) for _ in line_pieces], strict=False):
@@ -132,15 +132,15 @@ class Translator:
             warnings.warn(f"{message} (further lines like this are not named)", stacklevel=3)
 
     def _search(
-        self, sources: list[list[str]], places: list[tuple[int, int]], first: int
+        self, sources: list[list[str]], indices: list[tuple[int, int]], first: int
     ) -> Iterator[tuple[int, list[Part]]]:
         """Yields, for each source, its index and its ranked translations; short sources come first.
 
-        Every source has at least one translation; that of an empty source is empty. Samples depend on a source's line
-        and piece (`places`).
+        Every source has at least one translation; that of an empty source is empty. Samples depend on the `indices` of
+        a source: that of its line, and that of its piece.
         """
         sentences = Sentences.from_ids([self._vocabulary.encode(source) for source in sources])
-        numbers = np.array([first + line + (piece << 32) for line, piece in places], np.int64)
+        numbers = np.array([first + line + (piece << 32) for line, piece in indices], np.int64)
         for members, ids in streaming_batches(sentences, batch_size=self.batch_size):
             results = translations(self._searcher(ids, numbers[members]), self._vocabulary)
             ranked, no_weights = {}, np.zeros([0, 0])
@@ -153,13 +153,13 @@ class Translator:
 
     def _with_weights(self, ranked: dict[int, list[Part]]) -> dict[int, list[Part]]:
         """Adds the attention weights [T, S], without the ends of sentence, to translations."""
-        places = [(index, rank) for index, parts in ranked.items() for rank in range(len(parts))]
-        parts = [ranked[index][rank] for index, rank in places]
+        indices = [(index, rank) for index, parts in ranked.items() for rank in range(len(parts))]
+        parts = [ranked[index][rank] for index, rank in indices]
         sources = Sentences.from_ids([self._vocabulary.encode(part.source) for part in parts])
         targets = Sentences.from_ids([self._vocabulary.encode(part.target) for part in parts])
         for members, source, target in streaming_batches(sources, targets, batch_size=self.batch_size):
             for member, matrix in zip(members, self._searcher.align(source, target), strict=False):
-                (index, rank), part = places[member], parts[member]
+                (index, rank), part = indices[member], parts[member]
                 weights = matrix[: len(part.target), : len(part.source)]
                 ranked[index][rank] = part._replace(weights=weights)
         return ranked

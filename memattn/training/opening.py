@@ -37,7 +37,8 @@ class OpenRun:
 
     Attributes:
       config: config of the run.
-      folder: path of the run folder.
+      run_folder: the run folder.
+      folder: its path.
       workers: the processes that train it.
       batches: training data.
       model: model with initial weights, or with those of the checkpoint that the run resumes from.
@@ -52,11 +53,11 @@ class OpenRun:
     """
 
     def __init__(self, config: Config, folder: str, workers: Workers):
-        self.config, self.folder, self.workers, self._run = config, folder, workers, Run(folder)
+        self.config, self.folder, self.workers, self.run_folder = config, folder, workers, Run(folder)
         training = config.training
         not_shared = f"{folder}: the workers see different checkpoints in it; all must share the folder"
         with workers.barrier():
-            steps = [checkpoints.step_of(path) for path in checkpoints.listed(self._run.checkpoints)]  # newest first
+            steps = list(map(checkpoints.step_of, checkpoints.listed(self.run_folder.checkpoints)))  # newest first
             vocabulary, tokenizer = self._read_data()
             data = vocabulary, tokenizer, self.batches.corpus.source.metadata()
             initial = _trained(config, "init_from", *data) if training.init_from and not steps else None
@@ -80,7 +81,7 @@ class OpenRun:
         with workers.barrier():
             self.validation = Validation(config, self.model, vocabulary, tokenizer)
         may_grow = not depends_on_max_steps(training)
-        workers.on_chief(lambda: self._run.create(config, vocabulary, tokenizer, metadata, may_grow=may_grow))
+        workers.on_chief(lambda: self.run_folder.create(config, vocabulary, tokenizer, metadata, may_grow=may_grow))
         self.progress = Progress()
         with workers.barrier():
             self._restore()
@@ -113,7 +114,7 @@ class OpenRun:
         """
         batches, longest = self.batches, self.batches.longest_source
         if self.config.training.init_from:
-            longest = initial.max_source_length if initial else self._run.metadata["max_source_length"]
+            longest = initial.max_source_length if initial else self.run_folder.metadata["max_source_length"]
         metadata = {
             "max_source_length": longest,
             "training_pairs": batches.pairs,
@@ -126,14 +127,14 @@ class OpenRun:
 
     def _restore(self) -> None:
         """Restores the newest readable checkpoint, if any is listed. Raises RunError if none of those can be read."""
-        recent = self._run.checkpoints
+        recent = self.run_folder.checkpoints
         checkpoint = Checkpoint(self.model, self.step.optimizer, progress=self.progress, step=self.step.state)
         try:
             self.restored = checkpoints.restore(checkpoint, recent)
         except RunError as error:
             raise RunError(f"{error}; move the folder away to start over") from error
         self.recent = checkpoints.manager(checkpoint, recent, self.config.training.keep_checkpoints)
-        self.best = checkpoints.manager(Checkpoint(self.model), self._run.best, 1)
+        self.best = checkpoints.manager(Checkpoint(self.model), self.run_folder.best, 1)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Locks the run folder against other trainings, and checks that it can be written.
@@ -144,21 +145,21 @@ class OpenRun:
 
     @contextlib.contextmanager
     def _locked_folder(self) -> Iterator[None]:
-        run = self._run
-        with run.locked():
-            for path in (run.folder, run.checkpoints, run.best, run.events):
+        run_folder = self.run_folder
+        with run_folder.locked():
+            for path in (self.folder, run_folder.checkpoints, run_folder.best, run_folder.events):
                 files.make_folder(path)
-            state = tf.train.get_checkpoint_state(run.checkpoints)
+            state = tf.train.get_checkpoint_state(run_folder.checkpoints)
             if state and state.model_checkpoint_path != self.recent.latest_checkpoint:
                 raise RunError(f"{self.folder}: another training has just resumed it; start again")
-            run.raise_max_steps(self.config)
+            run_folder.raise_max_steps(self.config)
             yield
 
     def write_validation(self, *, is_best: bool) -> None:
         """Writes validation.csv, and the weights if the last validation is the best so far."""
         if is_best:
             self.workers.on_chief(self.best.save, self.progress.step)
-        self.workers.on_chief(files.write_csv, self._run.validations_path, self.progress.validations)
+        self.workers.on_chief(files.write_csv, self.run_folder.validations_path, self.progress.validations)
 
     def check_end(self) -> None:
         """Raises RunError if the run ended without having learned anything."""

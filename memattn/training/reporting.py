@@ -19,7 +19,6 @@ from memattn.config import Config, Seq2SeqConfig, TrainingConfig
 from memattn.errors import RunError
 from memattn.evaluation.formatting import clock
 from memattn.evaluation.metrics import METRICS
-from memattn.runs.run import Run
 from memattn.training.config import learning_rate
 from memattn.training.opening import DIVERGENCE_ADVICE, OpenRun
 from memattn.training.step import UpdateResult
@@ -54,7 +53,7 @@ class Log:
     def opened(self) -> Iterator[None]:
         """Records events into the run folder in this context, and shows a line on progress if there is a terminal."""
         run = self._run
-        with run.workers.entered_on_chief(_recording_into(run.folder)), contextlib.ExitStack() as stack:
+        with run.workers.entered_on_chief(_recording_into(run.run_folder.events)), contextlib.ExitStack() as stack:
             if run.restored:
                 self.say(f"resuming from {run.restored}")
             if run.step.jit_compile:
@@ -232,9 +231,9 @@ def note_on_settings(config: Config, pairs: int) -> str | None:
 
 
 @contextlib.contextmanager
-def _recording_into(folder: str) -> Iterator[None]:
-    """Writes what is recorded in this context into TensorBoard's events of a run folder. Outside of it, it is lost."""
-    writer = tf.summary.create_file_writer(Run(folder).events)
+def _recording_into(events: str) -> Iterator[None]:
+    """Writes what is recorded in this context into a folder of TensorBoard's events; elsewhere, nothing is recorded."""
+    writer = tf.summary.create_file_writer(events)
     with contextlib.closing(writer), writer.as_default():
         yield
 

@@ -147,7 +147,7 @@ def prepare_speech(
     folder: str,
     manifests: dict[str, str],
     language: str,
-    shared: str | None = None,
+    vocabulary_of: str | None = None,
     release: Release | None = None,
 ) -> None:
     """Prepares splits, and prints the counts of each and how to train on them.
@@ -157,7 +157,7 @@ def prepare_speech(
       folder: where the corpus goes.
       manifests: the manifest of each split.
       language: code of the language.
-      shared: a prepared corpus whose vocabulary and statistics are used; None learns them.
+      vocabulary_of: a prepared corpus whose vocabulary and statistics are used; None learns them.
       release: what the manifest says about the release that the recordings are from.
 
     Raises ConfigError, DataError, OSError.
@@ -168,7 +168,7 @@ def prepare_speech(
     settings = speech.Settings(text, options.bpe_units, options.max_seconds)
     was_complete = os.path.exists(folder)
     workers = options.workers or processes.cores()
-    manifest = speech.prepare(manifests, settings, folder, workers, shared, release)
+    manifest = speech.prepare(manifests, settings, folder, workers, vocabulary_of, release)
     if was_complete:  # the manifests are those of the corpus, but the recordings may have changed
         print(f"{folder}: complete, and left as it is, even if recordings have changed; to make it anew, remove it")
     for split, counts in manifest["counts"].items():

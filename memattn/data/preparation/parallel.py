@@ -67,7 +67,7 @@ def prepare(
     settings: Settings,
     folder: str,
     workers: int,
-    shared: str | None = None,
+    vocabulary_of: str | None = None,
     release: Mapping[str, str | int] | None = None,
 ) -> dict:
     """Prepares splits in a folder: `train` as arrays of ids, the other splits as text. Returns the manifest.
@@ -79,27 +79,28 @@ def prepare(
       settings: how to prepare them.
       folder: where the corpus is to be.
       workers: number of processes.
-      shared: a prepared corpus or a run folder, whose BPE and vocabulary are used; None learns them.
+      vocabulary_of: a prepared corpus or a run folder, whose BPE and vocabulary are used; None learns them.
       release: what the manifest says about the release that the splits are from; None for text of the user's.
 
-    Raises ConfigError if `shared` does not fit, DataError if the text cannot be used, and what `make_corpus` raises.
+    Raises ConfigError if `vocabulary_of` does not fit, DataError if the text cannot be used, and what `make_corpus`
+    raises.
     """
 
     def write(unfinished: str) -> Counts:
         with ordered_map(workers) as parallel_map:
             return _write_files(parallel_map, splits, settings, unfinished)
 
-    shared_files = _shared_files(shared, settings.text) if shared else []
-    return make_corpus(folder, dataclasses.asdict(settings), splits, write, release, shared_files)
+    shared = _shared_files(vocabulary_of, settings.text) if vocabulary_of else []
+    return make_corpus(folder, dataclasses.asdict(settings), splits, write, release, shared)
 
 
-def _shared_files(shared: str, text: TextSettings) -> list[str]:
+def _shared_files(corpus: str, text: TextSettings) -> list[str]:
     """Returns the paths of the units and the vocabulary of another corpus. Raises ConfigError, DataError."""
-    theirs = getattr(tokenizers.read(shared), "settings", None)  # text that came as tokens has no settings
+    theirs = getattr(tokenizers.read(corpus), "settings", None)  # text that came as tokens has no settings
     if theirs != text:
         names = [" ".join(dataclasses.astuple(settings)) if settings else "unprepared" for settings in (theirs, text)]
-        raise ConfigError(f"--vocabulary_of {shared}: its text is {names[0]}, not {names[1]}")
-    return [os.path.join(shared, name) for name in (tokenizers.UNITS[text.units].file, VOCABULARY)]
+        raise ConfigError(f"--vocabulary_of {corpus}: its text is {names[0]}, not {names[1]}")
+    return [os.path.join(corpus, name) for name in (tokenizers.UNITS[text.units].file, VOCABULARY)]
 
 
 def _write_files(parallel_map: Map, splits: Splits, settings: Settings, folder: str) -> Counts:

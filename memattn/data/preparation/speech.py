@@ -81,7 +81,7 @@ def prepare(
     settings: Settings,
     folder: str,
     workers: int,
-    shared: str | None = None,
+    vocabulary_of: str | None = None,
     release: Mapping[str, str | int] | None = None,
 ) -> dict:
     """Prepares splits in a folder. Returns the manifest of the corpus; a folder that is complete is not touched.
@@ -94,27 +94,27 @@ def prepare(
       settings: how to prepare them.
       folder: where the corpus goes.
       workers: number of threads.
-      shared: a prepared corpus of speech, whose vocabulary, text settings and statistics are used, whatever `settings`
-        says of text and units; None learns them.
+      vocabulary_of: a prepared corpus of speech, whose vocabulary, text settings and statistics are used, whatever
+        `settings` says of text and units; None learns them.
       release: what the manifest says about the release that the splits are from; None for other recordings.
 
     Raises what `parallel.prepare` raises.
     """
     audio.packages()
-    shared_files: list[str] = []
-    if shared:
-        tokenizer = tokenizers.read(shared)
+    shared: list[str] = []
+    if vocabulary_of:
+        tokenizer = tokenizers.read(vocabulary_of)
         names = corpus.VOCABULARY, features.STATISTICS, *tokenizer.files()
-        shared_files = [os.path.join(shared, name) for name in names]
-        if not isinstance(tokenizer, SubwordTokenizer) or not all(map(os.path.exists, shared_files)):
-            raise ConfigError(f"--vocabulary_of {shared}: not a corpus that memattn-prepare speech wrote")
+        shared = [os.path.join(vocabulary_of, name) for name in names]
+        if not isinstance(tokenizer, SubwordTokenizer) or not all(map(os.path.exists, shared)):
+            raise ConfigError(f"--vocabulary_of {vocabulary_of}: not a corpus that memattn-prepare speech wrote")
         settings = dataclasses.replace(settings, text=tokenizer.settings, bpe_units=None)
 
     def write(unfinished: str) -> Counts:
-        return _write_files(manifests, settings, unfinished, workers, is_shared=bool(shared))
+        return _write_files(manifests, settings, unfinished, workers, has_vocabulary=bool(shared))
 
     sources = {split: [path] for split, path in manifests.items()}
-    return make_corpus(folder, dataclasses.asdict(settings), sources, write, release, shared_files)
+    return make_corpus(folder, dataclasses.asdict(settings), sources, write, release, shared)
 
 
 def read_manifest(path: str) -> list[Utterance]:
@@ -147,16 +147,19 @@ def _parse_json(line: str) -> tuple[str, str]:
 
 
 def _write_files(
-    manifests: dict[str, str], settings: Settings, folder: str, workers: int, *, is_shared: bool
+    manifests: dict[str, str], settings: Settings, folder: str, workers: int, *, has_vocabulary: bool
 ) -> Counts:
-    """Writes all files but the manifest; returns its counts by split."""
+    """Writes all files but the manifest; returns its counts by split.
+
+    With `has_vocabulary`, the folder has the vocabulary, units and statistics of another corpus.
+    """
     recordings = {}
     utterances = {split: read_manifest(path) for split, path in manifests.items()}
     for split in sorted(manifests, key=lambda split: split == "train"):  # a broken recording of another ends the work
         recordings[split] = _Recordings()
         matrices = _read_all(split, utterances[split], settings.max_seconds, workers, recordings[split])
         features.write(folder, split, matrices)
-    if not is_shared:
+    if not has_vocabulary:
         _write_statistics(recordings["train"], folder)
         _learn_units(recordings["train"].texts, settings, folder)
     tokenizer = tokenizers.read(folder)
