@@ -63,12 +63,12 @@ def load(path: str, overrides: Sequence[str]) -> Config:
     return _overridden(_read(path, origin), overrides, origin)
 
 
-def from_dict(tree: Mapping, overrides: Sequence[str] = ()) -> Config:
+def from_dict(tree: Mapping, overrides: Sequence[str] = (), name: str = "config") -> Config:
     """Returns the config of plain values, as `to_dict` returns them, with overrides such as "model.units=128".
 
-    Absent keys get their defaults. Raises ConfigError.
+    Absent keys get their defaults. Raises ConfigError, which begins with `name`.
     """
-    return _overridden(tree, overrides, Origin("config"))
+    return _overridden(tree, overrides, Origin(name))
 
 
 def check_overrides(overrides: Sequence[str]) -> None:
@@ -87,10 +87,10 @@ def _overridden(tree: Mapping, overrides: Sequence[str], origin: Origin) -> Conf
             raise ConfigError(f"--set {short(override)}: write --set key=value, e.g. --set model.units=128")
         changes[key] = _parse(text, Origin(f"--set {short(key)}"))
         origin.record(key, f"--set {short(override)}")
-    return checked(apply_changes(tree, changes), origin)
+    return _checked(apply_changes(tree, changes), origin)
 
 
-def checked(tree: Mapping, origin: Origin) -> Config:
+def _checked(tree: Mapping, origin: Origin) -> Config:
     """Returns the config of plain values, each checked, with defaults for absent keys. Raises ConfigError."""
     for name in tree:
         if name in hints(Config):

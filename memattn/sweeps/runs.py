@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from memattn import config as configs
-from memattn.config import Config, Origin, SweepConfig, apply_changes, checked, to_dict
+from memattn.config import Config, SweepConfig, apply_changes, from_dict, to_dict
 from memattn.errors import ConfigError, short
 from memattn.runs import checkpoints
 from memattn.runs.result import Result
@@ -38,7 +37,7 @@ def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
         for point in _points(sweep.grid):
             changes = {**cell, **point}
             name = run_name(changes) or "run"
-            run = checked(apply_changes(base, changes), Origin(f"sweep run {short(name)}"))
+            run = from_dict(apply_changes(base, changes), name=f"sweep run {short(name)}")
             if name in runs and runs[name][0] != run:
                 name = run_name(changes, full_keys=True)
             earlier = name if name in runs else next((other for other in runs if runs[other][0] == run), None)
@@ -111,11 +110,11 @@ def result_of(run: Run, config: Config, split: str, average: int | None) -> Resu
         result = run.result(split)
         if result is None:
             return None
-        stored = configs.from_dict(result.config)  # adds the defaults of keys that are newer than the result
+        stored = from_dict(result.config)  # adds the defaults of keys that are newer than the result
     except (OSError, ValueError):
         return None
     are_best = [is_best(path) for path in result.checkpoints]
-    is_same = configs.to_dict(stored) == configs.to_dict(config)
+    is_same = to_dict(stored) == to_dict(config)
     return result if is_same and are_best == ([False] * average if average else [True]) else None
 
 

@@ -64,7 +64,7 @@ def folder(tmp_path, monkeypatch):
 
 def loaded(attention):
     tree = {"data": {"copy": {}}, "model": {"attention": attention}}
-    return configs.checked(tree, configs.Origin("config.yaml")).model.attention
+    return configs.from_dict(tree, name="config.yaml").model.attention
 
 
 def test_options_of_an_outside_mechanism_are_checked_by_its_constructor(folder):

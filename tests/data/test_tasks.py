@@ -121,7 +121,7 @@ def test_the_task_named_copy_equals_data_copy(tmp_path, folder):
 
 def test_each_task_has_a_folder_of_another_name():
     def load(task):
-        return configs.checked({"data": task}, configs.Origin("test")).data
+        return configs.from_dict({"data": task}).data
 
     different = [{"name": name} for name in RULES]
     different += [{"name": "selective_copy", "marked": 5}, {"name": "sort", "seed": 2}]

@@ -39,7 +39,7 @@ def runs(tmp_path_factory):
             "decoding": {"beam_size": 3, "batch_size": 8, "jit_compile": False},
         }
         tree["model"]["attention"] = {"name": name}
-        config = configs.checked(tree, configs.Origin("test"))
+        config = configs.from_dict(tree)
         run_dirs.append(str(folder / name))
         assert train(config, run_dirs[-1], NO_STRATEGY) == 0
     return run_dirs, folder
