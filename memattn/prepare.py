@@ -170,7 +170,7 @@ def _learn_lexicon() -> int:
     memattn-prepare lexicon --folder data/multi30k.en-de
     """
     folder = flags.FLAGS.folder
-    print(lexicon.write(folder, corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY)), flags.FLAGS.size))
+    print(lexicon.write(folder, corpus.read_vocabulary(folder), flags.FLAGS.size))
     return 0
 
 

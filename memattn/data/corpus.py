@@ -20,11 +20,12 @@ SIDES: tuple[Side, Side] = ("source", "target")
 PARTS: tuple[Part, Part] = ("ids", "offsets")
 
 
-def read_vocabulary(path: str) -> Vocabulary:
-    """Reads a vocabulary file, a token per line. Raises DataError, OSError.
+def read_vocabulary(folder: str) -> Vocabulary:
+    """Reads the vocabulary of a prepared corpus, a run folder or an exported model: a file with a token per line.
 
-    A token may hold white space that does not separate tokens, such as a no-break space.
+    A token may hold white space that does not separate tokens, such as a no-break space. Raises DataError, OSError.
     """
+    path = os.path.join(folder, VOCABULARY)
     tokens, numbers = files.read_lines(path), dict[str, int]()
     for number, token in enumerate(tokens or [""], 1):
         first = numbers.setdefault(token, number)

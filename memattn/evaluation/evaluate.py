@@ -80,7 +80,7 @@ def read_split(trained: Trained, split: str) -> TestSet:
     """
     folder = trained.config.data.path
     corpus.check_split(folder, split)
-    vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
+    vocabulary = corpus.read_vocabulary(folder)
     run = trained.runs[0]
     if not run.reads_as(vocabulary, tokenizers.read(folder)):
         problem = f"the vocabulary or BPE of {folder} differs from the run's"

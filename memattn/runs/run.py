@@ -78,7 +78,7 @@ class Run:
     @functools.cached_property
     def vocabulary(self) -> Vocabulary:
         """Vocabulary of source and target. Raises DataError, OSError."""
-        return read_vocabulary(self._path(VOCABULARY))
+        return read_vocabulary(self.folder)
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:

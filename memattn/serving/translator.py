@@ -290,6 +290,6 @@ def load_onnx(
 
     decoding = {"n_best": n_best, "beam_size": beam_size, "batch_size": batch_size, "length_penalty": length_penalty}
     searcher = OnnxSearcher(folder, threads, **{key: value for key, value in decoding.items() if value is not None})
-    vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
+    vocabulary = corpus.read_vocabulary(folder)
     options: dict[str, Any] = {"scores": scores, "alignment": alignment}
     return Translator(searcher, tokenizers.read(folder), vocabulary, searcher.max_source_length, **options)

@@ -1,7 +1,6 @@
 """Opens a run folder for training: reads the data, builds the model, and makes the folder or resumes the run in it."""
 
 import contextlib
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
@@ -95,7 +94,7 @@ class OpenRun:
         if data.generated is not None:
             tasks.prepare(data.generated, data.path)
         corpus.check_folder(data.path)
-        vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
+        vocabulary = corpus.read_vocabulary(data.path)
         self.batches = TrainingBatches(
             corpus.read_corpus(data.path, "train", vocabulary, data.source),
             batch_size=training.batch_size,

@@ -137,7 +137,7 @@ def _text(data: DataConfig) -> _Text:
         source, target = (1 + max(map(len, part)) for part in zip(*pairs, strict=True))
         return _Text(len(SPECIAL_TOKENS) + len(TASKS[task.name].tokens(task)), source, target)
     if os.path.isdir(data.path):
-        vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
+        vocabulary = corpus.read_vocabulary(data.path)
         prepared = corpus.read_corpus(data.path, "train", vocabulary, data.source)
         source, target = (int(part.lengths().max()) for part in (prepared.source, prepared.target))
         text = _Text(len(vocabulary), source, target, prepared.source.metadata().get("source_features"))

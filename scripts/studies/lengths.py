@@ -1,7 +1,6 @@
 """Computes BLEU by the length of the source, and makes test sets of a single length."""
 
 import dataclasses
-import os
 import statistics
 from typing import cast
 
@@ -23,7 +22,7 @@ from memattn.sweeps.runs import SweepRun
 def bleu_by_length(runs: list[SweepRun]) -> dict[tuple[str, int], float]:
     """Returns (source lengths, number of sentences) -> mean BLEU of runs, for each quarter of their test set."""
     data = runs[0].config.data
-    vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
+    vocabulary = corpus.read_vocabulary(data.path)
     sources = corpus.read_corpus(data.path, runs[0].result.split, vocabulary).source
     lengths = sources.lengths() - 1  # without the end of sentence
     outputs = [Run(run.folder).translations(run.result.split) for run in runs]

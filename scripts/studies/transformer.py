@@ -324,7 +324,7 @@ def is_token(target: np.ndarray) -> np.ndarray:
 def train(task: Task, name: str, *, seed: int, model: Transformer | None = None) -> Transformer:
     """Returns a trained model, which starts from the weights of `model` if that is given."""
     keras.utils.set_random_seed(seed)
-    vocabulary = corpus.read_vocabulary(f"{task.folder}/{corpus.VOCABULARY}")
+    vocabulary = corpus.read_vocabulary(task.folder)
     pairs = corpus.read_corpus(task.folder, "train", vocabulary)
     stream = TrainingBatches(pairs, batch_size=task.batch_size, num_buckets=_BUCKETS, seed=seed).stream(0, 0, 0)
     model = model or Transformer(len(vocabulary), MODELS[name], task.num_slots, task.dropout)
@@ -345,7 +345,7 @@ def train(task: Task, name: str, *, seed: int, model: Transformer | None = None)
 
 def test(task: Task, model: Transformer) -> dict[str, float]:
     """Returns token accuracy under teacher forcing, and scores of greedy decoding, all in percent."""
-    vocabulary, words = corpus.read_vocabulary(f"{task.folder}/{corpus.VOCABULARY}"), tokenizer.read(task.folder)
+    vocabulary, words = corpus.read_vocabulary(task.folder), tokenizer.read(task.folder)
     pairs = corpus.read_corpus(task.folder, task.split, vocabulary)
     tokens, references = corpus.read_references(task.folder, task.split)
     decode = tf.function(lambda source: search(model, model.memorize(source), 1, 2 * source.shape[1]), jit_compile=True)

@@ -71,7 +71,7 @@ def as_lists(batches):
 def test_a_bad_vocabulary_file_is_reported_with_its_line(tmp_path, content, problem):
     (tmp_path / "vocab.txt").write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=problem):
-        read_vocabulary(str(tmp_path / "vocab.txt"))
+        read_vocabulary(str(tmp_path))
 
 
 def test_a_vocabulary_is_written_encodes_and_decodes(vocabulary):
@@ -288,7 +288,7 @@ def test_the_recipes_for_own_tokens_make_a_vocabulary_that_is_accepted(by_charac
     recipe = words if not by_characters else characters + words
     settings = {"cwd": tmp_path, "env": {**os.environ, "LC_ALL": "C.UTF-8"}}
     subprocess.run(["bash", "-e", "-o", "pipefail", "-c", recipe], **settings, check=True)
-    vocabulary = read_vocabulary(str(tmp_path / "vocab.txt"))
+    vocabulary = read_vocabulary(str(tmp_path))
     sentences = Sentences.from_lines(read_lines(str(tmp_path / "train.source")), vocabulary)
     known = [vocabulary.tokens[i] for i in sentences.ids if i != EOS]
     if by_characters:

@@ -50,7 +50,7 @@ def write_corpus(folder, sizes=(60, 12)):
 
 
 def read(folder, split="train"):
-    return corpus.read_corpus(folder, split, corpus.read_vocabulary(f"{folder}/vocab.txt"), "features")
+    return corpus.read_corpus(folder, split, corpus.read_vocabulary(folder), "features")
 
 
 def config_of(folder, **changes):
@@ -200,4 +200,4 @@ def test_settings_that_need_tokens_are_refused_with_features(changes, message):
 def test_features_are_not_read_as_tokens(tmp_path):
     folder = write_corpus(tmp_path / "corpus")
     with pytest.raises(ConfigError, match="data.source: tokens, but the sources of .* are features"):
-        corpus.read_corpus(folder, "train", corpus.read_vocabulary(f"{folder}/vocab.txt"))
+        corpus.read_corpus(folder, "train", corpus.read_vocabulary(folder))

@@ -28,7 +28,7 @@ def test_a_prepared_treebank_holds_sentences_and_targets(splits, tmp_path):
     assert lines_of(f"{folder}/train.source") == ["the dog barks .", "the cat naps .", "<unk>"]
     target = "(S (NP XX XX )NP (VP XX )VP . )S"
     assert lines_of(f"{folder}/train.target") == [target, target, "(FRAG XX )FRAG"]
-    vocabulary = corpus.read_vocabulary(f"{folder}/vocab.txt")
+    vocabulary = corpus.read_vocabulary(folder)
     assert sorted(vocabulary.tokens[4:]) == sorted([*set(target.split()), "(FRAG", ")FRAG", "the"])
     assert manifest["counts"]["train"] == {"pairs": 3, "source_tokens": 9, "target_tokens": 23}
     assert [len(paths) for paths in manifest["sources"].values()] == [2, 1]

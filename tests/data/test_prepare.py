@@ -50,7 +50,7 @@ def without_commands(folder):
 
 def decoded(folder, split="train"):
     """The lines of both sides of a split, decoded from its ids."""
-    vocabulary = corpus.read_vocabulary(os.path.join(folder, "vocab.txt"))
+    vocabulary = corpus.read_vocabulary(folder)
     processor, pairs = tokenizers.read(str(folder)), corpus.read_corpus(str(folder), split, vocabulary)
     return [
         processor.decode(vocabulary.decode(side[i]) for i in range(len(side))) for side in (pairs.source, pairs.target)
@@ -96,7 +96,7 @@ def test_a_prepared_corpus_holds_the_pairs_of_the_text(files, tmp_path, units):
         is_different = [line != expected_line for line, expected_line in zip(decoded_lines, expected, strict=True)]
         assert sum(is_different) <= 1  # the line with odd white space
     assert read_lines(str(tmp_path / "out" / "test.reference")) == read_lines(files["test"][1])
-    vocabulary = corpus.read_vocabulary(str(tmp_path / "out/vocab.txt"))
+    vocabulary = corpus.read_vocabulary(str(tmp_path / "out"))
     source = corpus.read_corpus(str(tmp_path / "out"), "train", vocabulary).source
     assert isinstance(source.ids, np.memmap)
     assert source.ids.dtype == np.uint16
@@ -321,5 +321,5 @@ def test_a_wrong_command_and_a_wrong_language_are_reported_in_one_line(run):
 def test_a_damaged_corpus_is_refused(prepared, name, spoil, problem):
     spoil(prepared / name)
     with pytest.raises(DataError, match=problem):
-        pairs = corpus.read_corpus(str(prepared), "train", corpus.read_vocabulary(str(prepared / "vocab.txt")))
+        pairs = corpus.read_corpus(str(prepared), "train", corpus.read_vocabulary(str(prepared)))
         list(TrainingBatches(pairs, batch_size=8, num_buckets=1, seed=1).window(0, 0))

@@ -134,7 +134,7 @@ def test_a_corpus_of_speech_is_prepared(tmp_path):
     manifest = prepare(tmp_path / "corpus", {"train": train, "valid": valid})
     assert {"read": 8, "pairs": 8, "unknown_tokens": 0}.items() <= manifest["counts"]["train"].items()
     folder = str(tmp_path / "corpus")
-    vocabulary, tokenizer = corpus.read_vocabulary(f"{folder}/vocab.txt"), tokenizers.read(folder)
+    vocabulary, tokenizer = corpus.read_vocabulary(folder), tokenizers.read(folder)
     pairs = corpus.read_corpus(folder, "train", vocabulary, "features")
     assert tokenizer.decode(vocabulary.decode(pairs.target[i]) for i in range(8)) == texts
     assert set(vocabulary.tokens[4:]) == {*"annbobcatdogeats", "<space>"}

@@ -76,7 +76,7 @@ def test_targets_follow_from_sources(name, tmp_path):
     marked = {"marked": 3} if name == "selective_copy" else {}
     task = TaskConfig(**{**vars(SMALL), "max_length": 12, "train_examples": 300}, name=name, **marked)
     tasks.prepare(task, str(tmp_path / name))
-    vocabulary = read_vocabulary(str(tmp_path / name / "vocab.txt"))
+    vocabulary = read_vocabulary(str(tmp_path / name))
     lines = [lines_of(tmp_path / name / f"train.{side}") for side in ("source", "target")]
     pairs = [tuple(line.split() for line in pair) for pair in zip(*lines, strict=True)]
     assert len(pairs) == 300

@@ -134,7 +134,7 @@ def test_the_example_has_median_length_and_its_picture_the_attention_weights(tin
     ((source, target, weights, slots),) = drawn
     assert source == [*sources[index], "</s>"]
     assert target == [*translations[index].best, "</s>"]
-    tokens = read_vocabulary(str(tmp_path / "data" / "vocab.txt")).tokens
+    tokens = read_vocabulary(str(tmp_path / "data")).tokens
     ids = ([[tokens.index(token) for token in sentence]] for sentence in (source, target))
     expected = run.model.alignments(*map(tf.constant, ids))
     np.testing.assert_allclose(weights, expected[0], rtol=1e-5, atol=1e-7)

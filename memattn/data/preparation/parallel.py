@@ -168,7 +168,7 @@ def _write_train(
 
     Raises DataError if no pair is left, OSError.
     """
-    vocabulary = read_vocabulary(os.path.join(folder, VOCABULARY))
+    vocabulary = read_vocabulary(folder)
     work = functools.partial(encode, tokenizer.settings, tokenizer.codes, str(vocabulary), max_length)
     counts = Counter(read=0, pairs=0, dropped_empty=0, dropped_too_long=0)
     with (

@@ -163,7 +163,7 @@ def _write_files(
         _write_statistics(recordings["train"], folder)
         _learn_units(recordings["train"].texts, settings, folder)
     tokenizer = tokenizers.read(folder)
-    vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
+    vocabulary = corpus.read_vocabulary(folder)
     counts: Counts = {}
     for split in manifests:
         texts = recordings[split].texts
