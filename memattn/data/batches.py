@@ -1,12 +1,15 @@
 """Cuts a corpus of any size into bucketed batches, in an order that is a function of seed and epoch."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from memattn.data.sentences import Corpus, Sources
 from memattn.errors import DataError
+
+Batch: TypeAlias = tuple[np.ndarray, np.ndarray]  # padded sources and targets
+Position: TypeAlias = tuple[int, int, int]  # epoch, window and number of a batch
 
 WINDOW = 32_768  # pairs that are sorted into buckets at a time
 WIDE = 256  # padded width from which on streaming batches have fewer rows
@@ -161,7 +164,7 @@ class TrainingBatches:
         """Number of windows in an epoch."""
         return -(-len(self.corpus) // self.window_size)
 
-    def window(self, epoch: int, window: int, start: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def window(self, epoch: int, window: int, start: int = 0) -> Iterator[Batch]:
         """Yields padded sources and targets of the batches of a window of an epoch, from batch `start` on."""
         positions = np.arange(window * self.window_size, min((window + 1) * self.window_size, len(self.corpus)))
         members = self._shuffled(positions, epoch)
@@ -187,10 +190,8 @@ class TrainingBatches:
                 self.corpus.target.padded(pairs, rows, target_width),
             )
 
-    def stream(
-        self, epoch: int, window: int, batch: int
-    ) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], tuple[int, int, int]]]:
-        """Yields batches without end, from the given one on, each with epoch, window and number of the next batch."""
+    def stream(self, epoch: int, window: int, batch: int) -> Iterator[tuple[Batch, Position]]:
+        """Yields batches without end, from the given one on, each with the position of the next batch."""
         while True:
             for ids in self.window(epoch, window, batch):
                 batch += 1

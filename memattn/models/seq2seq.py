@@ -285,9 +285,14 @@ class Seq2Seq(tf.keras.Model):
         self.built = True  # the constructor made the weights
 
     @property
+    def context_size(self) -> int:
+        """D, the width of a context; 0 without attention."""
+        return self.attention.context_size(2 * self.encoder.units)
+
+    @property
     def has_alignments(self) -> bool:
         """Whether the attention mechanism weighs source positions."""
-        return self.attention.context_size(2 * self.encoder.units) > 0
+        return self.context_size > 0
 
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> Encoded:
         """Encodes a padded batch of sources.

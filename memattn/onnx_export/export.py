@@ -237,7 +237,7 @@ def _context_kernels(model: Seq2Seq) -> tuple[np.ndarray | None, np.ndarray | No
 
     One is None if there is no such input or layer; both are, without attention.
     """
-    config, size = model.config, model.attention.context_size(2 * model.config.units_of_encoder)
+    config, size = model.config, model.context_size
     if not size:
         return None, None
     feed = array(model.decoder.stack[0].cell.kernel)[-size:] if config.input_feeding else None

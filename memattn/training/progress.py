@@ -4,9 +4,9 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import tensorflow as tf
 
+from memattn.data.batches import Batch, Position
 from memattn.data.vocabulary import PAD
 from memattn.evaluation.metrics import METRICS
 from memattn.training.config import TrainingConfig, learning_rate
@@ -48,12 +48,12 @@ class Progress(tf.train.experimental.PythonState):
         self.validations: list[dict[str, float]] = []
 
     @property
-    def position(self) -> tuple[int, int, int]:
+    def position(self) -> Position:
         """Position of the next batch in the data: epoch, window and batch."""
         return self.epoch, self.window, self.batch
 
-    def add_step(self, batches: Sequence[tuple[np.ndarray, np.ndarray]], position: tuple[int, int, int]) -> None:
-        """Counts an update from batches of sources and targets; `position` is that of the next batch."""
+    def add_step(self, batches: Sequence[Batch], position: Position) -> None:
+        """Counts an update from batches; `position` is that of the next batch."""
         self.step += 1
         self.epoch, self.window, self.batch = position
         self.examples += sum(int((target[:, 0] != PAD).sum()) for _, target in batches)

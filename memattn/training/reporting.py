@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from memattn import console, files
 from memattn.config import Config, Seq2SeqConfig, TrainingConfig
+from memattn.data.batches import Position
 from memattn.errors import RunError
 from memattn.evaluation.formatting import clock
 from memattn.evaluation.metrics import METRICS
@@ -43,7 +44,7 @@ class Log:
 
     def __init__(self, run: OpenRun):
         self._run, self.say = run, run.workers.say
-        self.pending: list[tuple[int, tf.Tensor, tuple[int, int, int]]] = []
+        self.pending: list[tuple[int, tf.Tensor, Position]] = []
         self.results: list[UpdateResult] = []
         self.logged_at = self._drawn_at = time.monotonic()
         self._scalars: dict[str, float] = {}  # those of the last report
@@ -76,7 +77,7 @@ class Log:
         if config.training.init_from and not run.progress.step:
             self.say(f"starting with the best weights of {config.training.init_from}")
 
-    def add(self, number: int, result: tf.Tensor, position: tuple[int, int, int]) -> None:
+    def add(self, number: int, result: tf.Tensor, position: Position) -> None:
         """Notes a step that has been started. Raises as `collect`."""
         self.pending.append((number, result, position))
         if len(self.pending) == MOST_PENDING:
@@ -97,7 +98,7 @@ class Log:
                 raise self._skipped_too_often(number, position)
         self.pending.clear()
 
-    def _skipped_too_often(self, step: int, position: tuple[int, int, int]) -> RunError:
+    def _skipped_too_often(self, step: int, position: Position) -> RunError:
         """Returns the error for the last of too many updates skipped in a row; writes its batches to a file."""
         run = self._run
         batches = itertools.islice(run.batches.stream(*position), run.config.training.accumulate)

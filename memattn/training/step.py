@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from memattn import xla
+from memattn.data.batches import Batch
 from memattn.data.sentences import PADDING
 from memattn.data.vocabulary import PAD
 from memattn.models.dropout import split_seed
@@ -82,8 +83,8 @@ class TrainingStep:
         self._traced_add = tf.function(self._add, autograph=False)
         self._traced_update = tf.function(self._update, autograph=False)
 
-    def __call__(self, batches: Sequence[tuple[np.ndarray, np.ndarray]], step: int, learning_rate: float) -> tf.Tensor:
-        """Starts an update from batches of sources and target ids [B, T].
+    def __call__(self, batches: Sequence[Batch], step: int, learning_rate: float) -> tf.Tensor:
+        """Starts an update from batches.
 
         Returns its results, without waiting for them: see `UpdateResult.read`.
         """
