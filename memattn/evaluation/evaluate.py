@@ -252,4 +252,4 @@ def _plot(model: AligningModel, vocabulary: Vocabulary, evaluation: Evaluation, 
         os.makedirs(folder, exist_ok=True)
     for index in chosen:
         alignment = plots.align(model, vocabulary, sources, index, translations[index].best)
-        plots.save(plots.alignment_figure(*alignment), os.path.join(folder, f"{index}.png"))
+        plots.save(plots.alignment_figure(alignment), os.path.join(folder, f"{index}.png"))

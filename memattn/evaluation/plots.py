@@ -30,7 +30,7 @@ class Alignment(NamedTuple):
     Attributes:
       source: labels of the source positions: tokens, or the numbers of vectors from 0.
       target: tokens.
-      weights: attention weights of the source positions at each target token, [T, S].
+      weights: attention weights of the source positions at each target token, [T, S]; they may be negative.
       slots: each memory slot's part of the weights, [K, T, S]; K = 0 without slots.
     """
 
@@ -67,20 +67,13 @@ def align(
     return Alignment(labels, [vocabulary.tokens[i] for i in target], weights, slots)
 
 
-def alignment_figure(
-    source: list[str], target: list[str], weights: np.ndarray, slots: np.ndarray, title: str = ""
-) -> Figure:
+def alignment_figure(alignment: Alignment, title: str = "") -> Figure:
     """Draws attention weights like the paper's Figures 6 and 7: source tokens downwards, target tokens to the right.
 
-    Slots are in the order of their mean source positions. Slots and their sum have one scale of colours.
-
-    Args:
-      source, target: S and T tokens.
-      weights: weights of the source positions at each target token, [T, S]; negative ones are red.
-      slots: the part of each memory slot in `weights`, [K, T, S]. Slots with at least 1% of the weight are drawn on the
-        left.
-      title: heading of the picture.
+    Negative weights are red. Slots with at least 1% of the weight are drawn on the left, in the order of their mean
+    source positions. Slots and their sum have one scale of colours.
     """
+    source, target, weights, slots = alignment
     drawn = largest_slots(slots)
     columns = min(math.ceil(math.sqrt(len(drawn))), 6)
     rows = math.ceil(len(drawn) / columns) if columns else 0

@@ -83,7 +83,7 @@ class Validation:
         alignment = plots.align(
             self._model, self._vocabulary, self._valid.source, self._example_index, self._example_tokens
         )
-        return plots.rendered(plots.alignment_figure(*alignment), "png")
+        return plots.rendered(plots.alignment_figure(alignment), "png")
 
 
 def _decoding(config: Config, valid: TestSet) -> DecodingConfig:

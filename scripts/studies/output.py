@@ -85,7 +85,7 @@ class Output(NamedTuple):
 
     def alignments(self, name: str, aligned: Alignment, title: str) -> None:
         """Draws attention weights over source and target."""
-        figure = evaluation_plots.alignment_figure(*aligned, title=f"{title}{self.label}")
+        figure = evaluation_plots.alignment_figure(aligned, f"{title}{self.label}")
         self.pictures(name, lambda path: evaluation_plots.save(figure, path))
 
     def pictures(self, name: str, draw: Callable[[str], None]) -> None:

@@ -15,6 +15,7 @@ from studies import plots as study_plots
 
 from memattn.attention import MECHANISMS
 from memattn.evaluation import evaluate, plots, styles
+from memattn.evaluation.plots import Alignment
 
 
 def scores(source, target, num_slots, seed=0):
@@ -45,7 +46,7 @@ def axes_of(figure, title):
 def test_alignments_of_any_size_and_of_odd_tokens_can_be_drawn(tmp_path, num_slots, length):
     tokens = [*"$_^%{Ł\x01…", "$_$", "a$b_{$", "\\frac", "<s>", "中文"]
     tokens = (tokens * length)[:length]
-    figure = plots.alignment_figure(tokens, tokens, *scores(length, length, num_slots))
+    figure = plots.alignment_figure(Alignment(tokens, tokens, *scores(length, length, num_slots)))
     plots.save(figure, str(tmp_path / "alignments.png"))
     pixels = image.imread(tmp_path / "alignments.png")
     height, width = pixels.shape[:2]
@@ -61,7 +62,7 @@ def test_alignments_of_any_size_and_of_odd_tokens_can_be_drawn(tmp_path, num_slo
 
 def test_negative_weights_are_red():
     combined = np.array([[0.5, -0.5, 0.0]])
-    figure = plots.alignment_figure(list("abc"), ["x"], combined, np.zeros((0, 1, 3)))
+    figure = plots.alignment_figure(Alignment(list("abc"), ["x"], combined, np.zeros((0, 1, 3))))
     (image,) = axes_of(figure, "attention").images
     (blue, red, white) = image.to_rgba(combined)[0][:, :3]
     assert blue[2] > 2 * blue[0]
@@ -71,7 +72,7 @@ def test_negative_weights_are_red():
 
 def test_sources_run_downwards_and_targets_to_the_right():
     combined, slots = scores(5, 3, 2)
-    figure = plots.alignment_figure(list("abcde"), list("xyz"), combined, slots)
+    figure = plots.alignment_figure(Alignment(list("abcde"), list("xyz"), combined, slots))
     for k in range(2):
         np.testing.assert_array_equal(axes_of(figure, f"slot {k + 1}").images[0].get_array(), slots[k].T)
     axes = axes_of(figure, "all slots: $\\beta \\cdot \\alpha$")
@@ -86,7 +87,7 @@ def test_slots_are_drawn_in_the_order_of_their_positions():
     for slot, position in enumerate([3, 0, 4, 1]):
         slots[slot, :, position] = 1
     slots[3] *= 0.01  # carries too little to be drawn
-    figure = plots.alignment_figure(list("abcde"), list("vwxyz"), slots.sum(0), slots)
+    figure = plots.alignment_figure(Alignment(list("abcde"), list("vwxyz"), slots.sum(0), slots))
     titles = [axes.get_title() for axes in figure.findobj(Axes)]
     assert [title for title in titles if title.startswith("slot ")] == ["slot 2", "slot 1", "slot 3"]
 

@@ -129,7 +129,7 @@ def test_the_example_has_median_length_and_its_picture_the_attention_weights(tin
     assert run.validation.example.translation == " ".join(translations[index].best)
 
     drawn, draw = [], plots.alignment_figure
-    monkeypatch.setattr(plots, "alignment_figure", lambda *args: drawn.append(args) or draw(*args))
+    monkeypatch.setattr(plots, "alignment_figure", lambda alignment: drawn.append(alignment) or draw(alignment))
     assert run.validation.draw_example().startswith(b"\x89PNG")
     ((source, target, weights, slots),) = drawn
     assert source == [*sources[index], "</s>"]
