@@ -41,17 +41,17 @@ class ConfiguredLayer(keras.layers.Layer):
             config["initializer"] = options.plain(initializer_config(config["initializer"]))
         return config
 
-    def make_dense(self, width: int, name: str, **options) -> keras.layers.Dense:
+    def make_dense(self, width: int, name: str, **arguments) -> keras.layers.Dense:
         """Makes a dense layer, whose kernel starts as `self.initializer` says, and which has no bias.
 
         Args:
           width: width of the output.
           name: name of the dense layer, another one for each in a layer: the seed of an initializer depends on it.
-          **options: further arguments of Dense; `use_bias` and `kernel_initializer` replace the above.
+          **arguments: further arguments of Dense; `use_bias` and `kernel_initializer` replace the above.
         """
-        if "kernel_initializer" not in options:
-            options["kernel_initializer"] = initializer_of(name, self.initializer)
-        return keras.layers.Dense(width, dtype=self.dtype_policy, name=name, **{"use_bias": False, **options})
+        if "kernel_initializer" not in arguments:
+            arguments["kernel_initializer"] = initializer_of(name, self.initializer)
+        return keras.layers.Dense(width, dtype=self.dtype_policy, name=name, **{"use_bias": False, **arguments})
 
 
 def initializer_of(weight: str, initializer: Initializer) -> Initializer:

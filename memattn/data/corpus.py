@@ -4,8 +4,6 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from typing import Literal
 
-import numpy as np
-
 from memattn import files
 from memattn.data import features
 from memattn.data.sentences import Corpus, Sentences, Sources
@@ -128,59 +126,6 @@ def _map_sentences(folder: str, split: str, side: Side, num_ids: int) -> Sentenc
     paths = binary_paths(folder, split, side)
     ids, offsets = (files.read_array(paths[part], 1, "iu") for part in PARTS)
     return Sentences(ids, offsets, paths["ids"], num_ids)
-
-
-class SentencesWriter:
-    """Writes the sentences of one side of a split in binary form, piece by piece; a context manager.
-
-    Attributes:
-      tokens: number of ids so far.
-      longest: length of the longest sentence so far.
-    """
-
-    def __init__(self, folder: str, split: str, side: Side, vocabulary_size: int):
-        self._paths = binary_paths(folder, split, side)
-        self._dtypes = {
-            "ids": np.dtype(np.uint16 if vocabulary_size <= 1 << 16 else np.int32),
-            "offsets": np.dtype("i8"),
-        }
-        self._lengths = {"ids": 0, "offsets": 0}
-        self.longest = 0
-
-    def __enter__(self) -> "SentencesWriter":
-        self._files = {part: open(path, "wb") for part, path in self._paths.items()}  # noqa: SIM115
-        for part in PARTS:
-            self._write_header(part)
-        self._append("offsets", np.zeros(1))
-        return self
-
-    def __exit__(self, *_) -> None:
-        for part, file in self._files.items():
-            with files.naming(self._paths[part]), file:
-                file.seek(0)
-                self._write_header(part)
-                file.flush()
-                os.fsync(file.fileno())
-
-    @property
-    def tokens(self) -> int:
-        return self._lengths["ids"]
-
-    def append(self, sentences: Sentences) -> None:
-        """Adds sentences at the end. Raises OSError."""
-        self._append("offsets", self.tokens + sentences.offsets[1:])
-        self._append("ids", sentences.ids)
-        self.longest = max(self.longest, int(sentences.lengths().max(initial=0)))
-
-    def _append(self, part: Part, values: np.ndarray) -> None:
-        with files.naming(self._paths[part]):
-            self._files[part].write(values.astype(self._dtypes[part]).tobytes())
-        self._lengths[part] += len(values)
-
-    def _write_header(self, part: Part) -> None:
-        """Writes the header, whose size does not depend on the length: NumPy leaves room for an axis to grow."""
-        header = {"descr": self._dtypes[part].str, "fortran_order": False, "shape": (self._lengths[part],)}
-        np.lib.format.write_array_header_1_0(self._files[part], header)
 
 
 def _check_vocabulary(folder: str) -> None:

@@ -44,7 +44,6 @@ class Cell(tf.keras.layers.Layer):
         super().__init__(**kwargs)
         self.maps, self.width, self.dropout, self.reads_tape = maps, width, dropout, reads_tape
         self.columns = 3 if width > 1 else 1
-        self.update_bias = update_bias
         if update_bias is not None:
             self.biases = (update_bias, *self.biases[1:])
 

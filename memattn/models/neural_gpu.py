@@ -74,7 +74,7 @@ class NeuralGPU(tf.keras.Model):
     training, n is the length of the source or of the target, whichever is longer, with its end of sentence. In
     decoding, `decoding.memory_ratio` gives n; without it, a search tries each n from the source's length to twice that.
 
-    This is a `memattn.models.interface.Model` without alignments, which describes the methods.
+    It has the methods of `memattn.models.interface.Model`, which describes them, and no alignments.
 
     Args:
       config: the options of the model. A class is one of the kinds, whatever `config.kind` is.

@@ -40,14 +40,14 @@ class Validation:
     """
 
     def __init__(self, config: Config, model: Model, vocabulary: Vocabulary, tokenizer: Tokenizer):
-        path = config.data.path
+        path, metric = config.data.path, config.training.metric
         self._valid = evaluate.read_test_set(path, "valid", vocabulary, tokenizer, config.data.source)
-        self.metrics = metrics.validation_metrics(config.training.metric)
-        metrics.check_installed({metrics.METRICS[config.training.metric].kind})
-        if metrics.METRICS[config.training.metric].kind == "trees" and not are_trees(self._valid.references):
-            problem = f"{config.training.metric} compares trees, and {path} has other targets"
+        self.metrics, kind = metrics.validation_metrics(metric), metrics.METRICS[metric].kind
+        metrics.check_installed({kind})
+        if kind == "trees" and not are_trees(self._valid.references):
+            problem = f"{metric} compares trees, and {path} has other targets"
             raise ConfigError(f"training.metric: {problem}; see memattn-prepare parsing")
-        self.warning = bleu_problem(tokenizer, self._valid.references) if config.training.metric == "bleu" else None
+        self.warning = bleu_problem(tokenizer, self._valid.references) if metric == "bleu" else None
         self._searcher, self._scorer = Searcher(model, _decoding(config, self._valid)), Scorer(model)
         self._model, self._vocabulary, self._tokenizer = model, vocabulary, tokenizer
         self._num_buckets = config.data.num_buckets

@@ -1,4 +1,4 @@
-"""Makes the folder of a prepared corpus. Its manifest says what it was made from.
+"""Makes the folder of a prepared corpus, and writes its files. The manifest says what it was made from.
 
 The folder gets its name when everything is done: an interrupted preparation leaves no folder of this name.
 """
@@ -9,8 +9,11 @@ import os
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import numpy as np
+
 from memattn import __version__, files, processes
-from memattn.data.corpus import MANIFEST
+from memattn.data.corpus import MANIFEST, PARTS, Part, Side, binary_paths
+from memattn.data.sentences import Sentences
 from memattn.errors import ConfigError, DataError
 from memattn.plain_values import differences
 
@@ -72,6 +75,59 @@ def make_corpus(
 def write_lines(path: str, lines: Iterable[str]) -> None:
     """Writes lines, which have no ends yet, into a file. Raises OSError."""
     files.write(path, "".join(f"{line}\n" for line in lines))
+
+
+class SentencesWriter:
+    """Writes the sentences of one side of a split in binary form, piece by piece; a context manager.
+
+    Attributes:
+      tokens: number of ids so far.
+      longest: length of the longest sentence so far.
+    """
+
+    def __init__(self, folder: str, split: str, side: Side, vocabulary_size: int):
+        self._paths = binary_paths(folder, split, side)
+        self._dtypes = {
+            "ids": np.dtype(np.uint16 if vocabulary_size <= 1 << 16 else np.int32),
+            "offsets": np.dtype("i8"),
+        }
+        self._lengths = {"ids": 0, "offsets": 0}
+        self.longest = 0
+
+    def __enter__(self) -> "SentencesWriter":
+        self._files = {part: open(path, "wb") for part, path in self._paths.items()}  # noqa: SIM115
+        for part in PARTS:
+            self._write_header(part)
+        self._append("offsets", np.zeros(1))
+        return self
+
+    def __exit__(self, *_) -> None:
+        for part, file in self._files.items():
+            with files.naming(self._paths[part]), file:
+                file.seek(0)
+                self._write_header(part)
+                file.flush()
+                os.fsync(file.fileno())
+
+    @property
+    def tokens(self) -> int:
+        return self._lengths["ids"]
+
+    def append(self, sentences: Sentences) -> None:
+        """Adds sentences at the end. Raises OSError."""
+        self._append("offsets", self.tokens + sentences.offsets[1:])
+        self._append("ids", sentences.ids)
+        self.longest = max(self.longest, int(sentences.lengths().max(initial=0)))
+
+    def _append(self, part: Part, values: np.ndarray) -> None:
+        with files.naming(self._paths[part]):
+            self._files[part].write(values.astype(self._dtypes[part]).tobytes())
+        self._lengths[part] += len(values)
+
+    def _write_header(self, part: Part) -> None:
+        """Writes the header, whose size does not depend on the length: NumPy leaves room for an axis to grow."""
+        header = {"descr": self._dtypes[part].str, "fortran_order": False, "shape": (self._lengths[part],)}
+        np.lib.format.write_array_header_1_0(self._files[part], header)
 
 
 def _content(path: str) -> dict[str, str | int]:

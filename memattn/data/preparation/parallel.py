@@ -14,9 +14,9 @@ from tqdm import tqdm
 
 from memattn import files
 from memattn.data import tokenizer as tokenizers
-from memattn.data.corpus import SIDES, VOCABULARY, SentencesWriter, check_parallel, read_references, read_vocabulary
+from memattn.data.corpus import SIDES, VOCABULARY, check_parallel, read_references, read_vocabulary
 from memattn.data.preparation.chunks import CHUNK, Chunk, Map, count_lines, ordered_map, read_chunks
-from memattn.data.preparation.folder import Counts, make_corpus, write_lines
+from memattn.data.preparation.folder import Counts, SentencesWriter, make_corpus, write_lines
 from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
 from memattn.data.units import escaped_words
