@@ -74,7 +74,7 @@ def speech() -> None:
     """Runs the command `memattn-prepare speech`."""
     manifest = "lines of audio file, tab, text; or .jsonl with audio and text"
     flags.DEFINE_string("train", None, f"Training manifest: {manifest}. Needed unless --vocabulary_of is given.")
-    flags.DEFINE_string("valid", None, "Validation manifest, in the form of --train, and needed as that is.")
+    flags.DEFINE_string("valid", None, "Validation manifest, as --train; needed unless --vocabulary_of is given.")
     flags.DEFINE_string("test", None, "Test manifest, as --train.")
     flags.DEFINE_string("language", "en", "Code of the language, such as de.")
     flags.DEFINE_string(

@@ -57,7 +57,7 @@ class Seq2SeqConfig(Options):
     # shortens sources to a quarter (Chan et al., 2016)
     encoder_reduce: tuple[Annotated[int, Range(at_least=1, at_most=100)], ...] = ()
     embedding_size: PositiveInt = 256  # E, the width of source and target embeddings
-    # dropout rate of every cell's input, with a new mask each step; of cgru, of the first memory, once per source
+    # dropout rate of every cell's input, with a new mask each step; in cgru, of the first memory alone
     dropout: Rate = 0.2
     # for data.source: features, number of masks of time, and of masks of frequency, in each source in training; 0: none
     # (SpecAugment, Park et al., 2019)

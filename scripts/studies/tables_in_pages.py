@@ -18,7 +18,8 @@ def filled(page: str) -> str:
     """Returns a page with the tables between each mark and END made anew from the files that the marks name.
 
     A mark is `table: FILE`, `table of COLUMN | COLUMN: FILE` or `CELLS by ROWS and COLUMNS: FILE`, by default with a
-    column for each system. After FILE may stand a comma and the name of a measurement.
+    column for each system. `CELLS | OTHERS` adds the values of a second column in parentheses. After FILE may stand a
+    comma and the name of a measurement.
     """
     return TABLE.sub(_table, page)
 
@@ -27,7 +28,15 @@ def _table(found: re.Match) -> str:
     path, measurement = found["path"], found["measurement"]
     rows = measured_rows(path, measurement) if measurement else files.read_csv(path)
     if found["cells"]:
-        rows = pivot(rows, found["rows"], found["columns"] or "system", found["cells"])
+        columns = found["columns"] or "system"
+        rows = pivot([_entry(row, columns, found["cells"]) for row in rows], found["rows"], columns, "entry")
     elif found["chosen"]:
         rows = [{column: row[column] for column in found["chosen"].split(" | ")} for row in rows]
     return found["mark"] + markdown(rows) + END
+
+
+def _entry(row: dict, column: str, cells: str) -> dict:
+    """Returns a row with what it enters into a table: the text of its entry, and the head of the column."""
+    value, *others = (row[name] for name in cells.split(" | "))
+    head = f"L = {row['L']}" if column == "L" else row[column]
+    return {**row, column: head, "entry": " ".join([value, *(f"({other})" for other in others)])}
