@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.mechanisms import EVERY_CASE, KERAS_3, SIZES, B, D, S, T, make, random
+from helpers.mechanisms import EVERY_CASE, EVERY_NAME, KERAS_3, SIZES, B, D, S, T, make, random
 from helpers.models import make_model, padded
 from helpers.repository import run_python
 
@@ -14,8 +14,8 @@ SOURCE = np.array([[4, 5, 6, 7, 0], [8, 4, 0, 0, 0]] * 4, np.int32)
 
 
 @pytest.mark.skipif(not KERAS_3, reason="Keras 2 has no such test")
-@pytest.mark.parametrize(("name", "options"), EVERY_CASE)
-def test_mechanisms_pass_the_layer_test_of_keras(name, options):
+@pytest.mark.parametrize("name", EVERY_NAME)
+def test_mechanisms_pass_the_layer_test_of_keras(name):
     """The test of Keras checks the config, building by shapes, symbolic calls and mixed precision."""
     from keras.src import testing  # noqa: PLC0415
 
@@ -23,9 +23,9 @@ def test_mechanisms_pass_the_layer_test_of_keras(name, options):
     accepted = mechanism.constructor_arguments()
     testing.TestCase().run_layer_test(
         mechanism,
-        init_kwargs={**options, **{key: size for key, size in SIZES.items() if key in accepted}},
+        init_kwargs={key: size for key, size in SIZES.items() if key in accepted},
         input_shape={"query_shape": (B, T, D), "value_shape": (B, S, D)},
-        expected_output_shape=(B, T, make(name, options).context_size(D)),
+        expected_output_shape=(B, T, make(name, {}).context_size(D)),
         supports_masking=True,
         run_training_check=False,  # this check would pass all inputs as a single dictionary
     )

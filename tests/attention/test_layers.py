@@ -8,7 +8,8 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.mechanisms import CASES, KERAS_3, NAMES, B, D, S, T, identify, make, random
+from helpers.marks import CHOSEN
+from helpers.mechanisms import CASES, KERAS_3, B, D, S, T, identify, make, random
 
 from memattn import attention
 
@@ -34,6 +35,11 @@ def case(request):
     return request.param
 
 
+# One mechanism that is not recurrent and one that is, for what the base class does.
+REPRESENTATIVES = CASES if CHOSEN else [("memory", {}), ("mocha", {})]
+on_representatives = pytest.mark.parametrize("case", REPRESENTATIVES, ids=identify)
+
+
 # Initial weights
 
 
@@ -57,13 +63,14 @@ INITIALIZERS = {
     "name": lambda: "he_normal",
     "generator": lambda: tf.keras.initializers.HeNormal(tf.keras.random.SeedGenerator(5)),
 }
+OTHER_INITIALIZERS = [kind for kind in INITIALIZERS if kind not in ("seeded object", "" if KERAS_3 else "generator")]
 
 
 @pytest.mark.parametrize(
     ("case", "kind"),
     [
-        *((case, "seeded object") for case in CASES if case[1]),
-        *(((name, {}), kind) for name in NAMES for kind in INITIALIZERS if KERAS_3 or kind != "generator"),
+        *((case, "seeded object") for case in CASES),
+        *((case, kind) for case in REPRESENTATIVES for kind in OTHER_INITIALIZERS),
     ],
     ids=lambda value: value if isinstance(value, str) else identify(value),
 )
@@ -111,7 +118,7 @@ def functional(layers):
     ("case", "form"),
     [
         *((case, "keras") for case in CASES),
-        *(((name, {}), "weights.h5") for name in NAMES),
+        *((case, "weights.h5") for case in REPRESENTATIVES),
     ],
     ids=lambda value: value if isinstance(value, str) else identify(value),
 )
@@ -152,26 +159,28 @@ def random_layer(case):
     return layer
 
 
-@pytest.mark.parametrize("where", PLACES)
-def test_padding_may_stand_anywhere(case, where):
+def test_padding_may_stand_anywhere(case):
     """Three queries of three values have the same contexts alone and in a batch with five, wherever padding stands."""
-    query, value, real = random(2, 5, D), random(2, 5, D, seed=2), np.array(PLACES[where])
-    layer, three = random_layer(case), [batch[:1, :3].copy() for batch in (query, value)]
+    mask = np.array([*PLACES.values(), [True] * 5])
+    query, value, layer = random(len(mask), 5, D), random(len(mask), 5, D, seed=2), random_layer(case)
+    three = [batch[:1, :3].copy() for batch in (query, value)]
     for batch, short in zip((query, value), three, strict=True):
-        batch[0, real], batch[0, ~real] = short[0], 9.0
-    mask = np.stack([real, np.ones(5, bool)])
+        for row, real in zip(batch, mask[:-1], strict=False):
+            row[real], row[~real] = short[0], 9.0
     masks = {"query_mask": mask, "value_mask": mask}
     context, weights = map(array, layer(query, value, **masks, return_attention_scores=True))
     expected, expected_weights = layer(*three, return_attention_scores=True)
-    np.testing.assert_allclose(context[0, real], expected[0], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(weights[0][np.ix_(real, real)], expected_weights[0], rtol=1e-4, atol=1e-5)
-    np.testing.assert_array_equal(context[0, ~real], 0)
-    np.testing.assert_array_equal(weights[0][:, ~real], 0)
-    expected, expected_weights = layer(query[1:], value[1:], return_attention_scores=True)
-    np.testing.assert_allclose(context[1:], expected, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(weights[1:], expected_weights, rtol=1e-4, atol=1e-5)
+    for row, real in enumerate(mask[:-1]):
+        np.testing.assert_allclose(context[row, real], expected[0], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(weights[row][np.ix_(real, real)], expected_weights[0], rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(context[row, ~real], 0)
+        np.testing.assert_array_equal(weights[row][:, ~real], 0)
+    expected, expected_weights = layer(query[-1:], value[-1:], return_attention_scores=True)
+    np.testing.assert_allclose(context[-1:], expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(weights[-1:], expected_weights, rtol=1e-4, atol=1e-5)
 
 
+@on_representatives
 def test_masks_may_be_lists_and_arrays(case):
     query, value, layer = random(B, T, D), random(B, S, D, seed=2), make(*case)
     masks = {"query_mask": [[True, True, False]] * B, "value_mask": [PLACES["left"]] * B}
@@ -181,6 +190,7 @@ def test_masks_may_be_lists_and_arrays(case):
         np.testing.assert_allclose(context, expected, atol=1e-6)
 
 
+@on_representatives
 def test_masks_of_embeddings_reach_the_layers_around(case):
     """Padding of the query has a context of zeros, and stays masked for the next layer."""
     ids = tf.constant([[4, 5, 6, 7, 0], [8, 4, 0, 0, 0]])
