@@ -175,7 +175,7 @@ def test_graph_and_xla_agree(model):
     assert_same(search(model, SOURCES, jit_compile=True), search(model, SOURCES))
 
 
-@pytest.mark.parametrize("name", CHOSEN or list(map(slow, ("memory", "none", "local_m", "mocha"))))
+@pytest.mark.parametrize("name", CHOSEN or list(map(slow, ("memory", "local_m", "mocha"))))
 def test_every_kind_of_mechanism_trains_by_default(name):
     """With XLA from TensorFlow 2.20 on. The last row of the batch is padding, as in the last batch of an epoch."""
     model, batch = make_model(name, {}), padded([*SOURCES, []]).numpy()

@@ -17,12 +17,15 @@ MODULE = '''
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import tensorflow as tf
 
 from memattn import AttentionMechanism
 from outside_settings import LOWEST
+
+if TYPE_CHECKING:
+    from somewhere import Sizes
 
 
 class Uniform(AttentionMechanism):
@@ -39,7 +42,9 @@ class Uniform(AttentionMechanism):
 
 
 class Even(Uniform):
-    pass
+    def __init__(self, *, sizes: Sizes = 3, **kwargs):
+        super().__init__(**kwargs)
+        self.sizes = sizes
 
 
 class Nothing:
@@ -74,6 +79,8 @@ def test_options_of_an_outside_mechanism_are_checked_by_its_constructor(folder):
         loaded({"name": name, "side": "up"})
     with pytest.raises(ConfigError, match="sharpnes: unknown option .*sharpness"):
         loaded({"name": name, "sharpnes": 2})
+    even = loaded({"name": "outside_package.looks:Even", "sizes": "x"})
+    assert even["sizes"] == "x"  # its annotation exists for type checkers alone
 
 
 @pytest.mark.parametrize(

@@ -326,41 +326,6 @@ def test_a_subclass_has_the_keys_of_its_base(load, monkeypatch):
     assert load(COPY, "model.attention={name: warm}").model.attention == {"name": "warm", **keys}
 
 
-POSTPONED = """
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Literal
-
-from memattn.attention import AttentionMechanism
-
-if TYPE_CHECKING:
-    from somewhere import Sizes
-
-
-class Postponed(AttentionMechanism):
-    def __init__(self, *, units: int, width: int, scoring: Literal["a", "b"] = "a", rate: float | None = None):
-        raise NotImplementedError
-
-
-class Unchecked(Postponed):
-    def __init__(self, *, sizes: Sizes = 3, **kwargs):
-        raise NotImplementedError
-"""
-
-
-def test_a_mechanism_may_postpone_its_annotations(load, monkeypatch):
-    namespace = {"__name__": "a_file"}
-    exec(compile(POSTPONED, "a_file.py", "exec", dont_inherit=True), namespace)
-    for name in ("Postponed", "Unchecked"):
-        monkeypatch.setitem(MECHANISMS, name.lower(), namespace[name])
-    attention = load(COPY, "model.attention={name: postponed, width: 3, rate: 1}").model.attention
-    assert attention == {"name": "postponed", "width": 3, "scoring": "a", "rate": 1.0}
-    with pytest.raises(ConfigError, match="model.attention.scoring: 'c' .*a, b"):
-        load(COPY, "model.attention={name: postponed, width: 3, scoring: c}")
-    unchecked = load(COPY, "model.attention={name: unchecked, width: 3, sizes: x}").model.attention
-    assert unchecked["sizes"] == "x"  # the annotation exists for type checkers only
-
-
 def test_differences_list_dotted_keys_with_both_values(load):
     theirs = configs.to_dict(load())
     ours = configs.to_dict(load(COPY, "training.seed=2", "model.attention.name=content"))

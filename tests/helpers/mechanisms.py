@@ -56,24 +56,20 @@ _QUICK_MODELS = [
 ]
 # One model for each way in which searches differ: sizes of the memory, scores by position, states, parts around.
 _SLOW_REPRESENTATIVES = [
-    ("windowed_memory", {"num_slots": 3, "read_units": 5}, {}),
     (MEMORY_VARIANT, {"num_slots": 3, "vote_scale": 2.0, "position_windows": True}, {}),
     ("local_m", {}, {}),
     ("mocha", {"offset": 0.1, "chunk_size": 3}, {}),
     ("monotonic", {}, RNNSEARCH),
     ("bahdanau", {}, {"encoder": "gru", "decoder": "gru", "layers": 2}),
-    ("none", {}, {"input_feeding": False}),
 ]
 _OTHER_SLOW_MODELS = [
-    ("bahdanau", {"cache_keys": False}, {}),
     ("memory", {"num_slots": 1}, {}),
-    ("memory", {}, {"decoder": "gru", "input_feeding": False}),
-    *((name, {"num_slots": 3}, {}) for name in ("stretch_means", "latents")),
+    ("windowed_memory", {"num_slots": 3, "read_units": 5}, {}),
+    ("stretch_means", {"num_slots": 3}, {"decoder": "gru", "input_feeding": False}),
+    ("latents", {"num_slots": 3}, {"encoder": "cgru", "layers": 2, "bridge": "dense"}),
     *((name, {}, {}) for name in ("luong", "luong_dot", NESTED_MEMORY, "feed_forward", "location", "local_p")),
     ("linear", {"projection": 3, "gated": True, "normalize": "none"}, {}),
     ("matcha", {"test_mode": "soft"}, {}),
-    ("bahdanau", {}, {"encoder": "gru", "layers": 2, "bridge": "dense"}),
-    ("bahdanau", {}, {"encoder": "cgru", "layers": 2, "bridge": "dense"}),
 ]
 
 
@@ -91,7 +87,7 @@ def _marked(case):
 EVERY_NAME = [name if name in _QUICK_NAMES else slow(name) for name in NAMES]
 EVERY_CASE = list(map(_marked, CASES))
 XLA_MODELS = [(name, {}, {}) for name in CHOSEN] or _SLOW_REPRESENTATIVES
-REPRESENTATIVE_MODELS = [*_SEARCHED_QUICKLY, *map(slow, [*_QUICK_MODELS, *_SLOW_REPRESENTATIVES])]
+REPRESENTATIVE_MODELS = [*_SEARCHED_QUICKLY, *map(slow, _SLOW_REPRESENTATIVES)]
 EVERY_MODEL = [*_SEARCHED_QUICKLY, *_QUICK_MODELS, *map(slow, [*_SLOW_REPRESENTATIVES, *_OTHER_SLOW_MODELS])]
 if CHOSEN:
     REPRESENTATIVE_MODELS = EVERY_MODEL = XLA_MODELS

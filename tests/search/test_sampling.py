@@ -140,8 +140,7 @@ def drawn(table, *, batch=1, samples=4, steps=6, max_lengths=None, jit_compile=F
     return [values.numpy() for values in run(tf.random.stateless_uniform([steps, batch, samples], [1, 2]))]
 
 
-@pytest.mark.parametrize("jit_compile", [False, slow(True)])
-@pytest.mark.parametrize("options", [{}, {"top_k": 2, "top_p": 0.9}])
+@pytest.mark.parametrize(("options", "jit_compile"), [({}, False), slow({"top_k": 2, "top_p": 0.9}, True)])
 @pytest.mark.parametrize("dead_logit", [-np.inf, np.nan])
 def test_a_dead_end_leaves_the_other_samples_alone(dead_logit, options, jit_compile):
     table = np.full([4, 4], -np.inf)
@@ -172,8 +171,7 @@ def test_samples_of_a_batch_of_unknown_size_may_need_no_step():
         assert (tokens.numpy() == 1).all()
 
 
-@pytest.mark.parametrize("jit_compile", [False, slow(True)])
-@pytest.mark.parametrize("ngram", [1, 2])
+@pytest.mark.parametrize(("ngram", "jit_compile"), [(1, False), slow(2, True)])
 def test_no_sample_repeats_an_ngram(ngram, jit_compile):
     table = np.random.default_rng(4).normal(size=[6, 6])
     table[:, 1] = -3.0

@@ -38,19 +38,25 @@ from memattn.serving.translator import split
 pytestmark = pytest.mark.slow
 
 
-def test_raw_files_have_the_scores_of_the_prepared_split(runs, trained, tmp_path):
-    prepared = evaluate(runs[0][1], split="test", output_dir=tmp_path / "split")
+@pytest.fixture(scope="module")
+def evaluated(runs, tmp_path_factory):
+    """The result of a run on the prepared split test, and the folder of its files."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    return evaluate(runs[0][1], split="test", output_dir=folder), folder
+
+
+def test_raw_files_have_the_scores_of_the_prepared_split(runs, trained, evaluated, tmp_path):
+    prepared, folder = evaluated
     files = [str(runs[1] / f"test.{side}") for side in ("en", "de")]
-    test_set = read_files(trained, *files)
-    evaluated = evaluation.evaluate(trained, test_set, repeats=1)
-    write(evaluated, trained, str(tmp_path / "files"), num_plots=0)
-    raw = evaluated.result.to_json()
+    from_files = evaluation.evaluate(trained, read_files(trained, *files), repeats=1)
+    write(from_files, trained, str(tmp_path / "files"), num_plots=0)
+    raw = from_files.result.to_json()
     for name in ("bleu", "sacrebleu", "exact_match"):
         assert raw[name] == prepared[name]
     assert raw["bleu"] > 20
     names = ["hypotheses.txt", "references.txt", "hypotheses.detokenized.txt", "references.detokenized.txt"]
     for name in names:
-        assert lines_of(tmp_path / "split" / name) == lines_of(tmp_path / "files" / name)
+        assert lines_of(folder / name) == lines_of(tmp_path / "files" / name)
     hypotheses, references, detokenized, originals = (lines_of(tmp_path / "files" / name) for name in names)
     assert originals == lines_of(files[1])
     assert raw["sacrebleu"] == sacrebleu.corpus_bleu(detokenized, [originals]).score
@@ -114,10 +120,9 @@ def test_files_of_different_length_are_refused(runs, trained, tmp_path):
         read_files(trained, str(runs[1] / "test.en"), str(tmp_path / "short"))
 
 
-def test_lines_are_translated_in_order_as_evaluation_does(runs, trained, tmp_path):
-    evaluate(runs[0][1], split="test", output_dir=tmp_path)
+def test_lines_are_translated_in_order_as_evaluation_does(runs, trained, evaluated):
     source = lines_of(runs[1] / "test.en")
-    expected = lines_of(tmp_path / "hypotheses.detokenized.txt")
+    expected = lines_of(evaluated[1] / "hypotheses.detokenized.txt")
     translate = translator(trained)
     assert list(translate(source, 1)) == expected
     assert [list(translate([line], 1)) for line in source[:3]] == [[line] for line in expected[:3]]
