@@ -72,7 +72,9 @@ class AttentiveDecoder(tf.keras.layers.Layer):
         `for_search` returns computes the weights, and products with the memory may be precomputed.
         """
         values = memory["values"]
-        kernels = [kernel if kernel is None else self._cast(kernel) for kernel in self.context_kernels(values.shape[2])]
+        weights = self.context_kernels(values.shape[2])
+        input_kernel, output_kernel = (None if weight is None else self._cast(weight) for weight in weights)
+        kernels = input_kernel, output_kernel
         is_precomputed = for_search and precomputing_pays(values.shape[1], values.shape[2], *kernels)
         reader = PrecomputedReader(values, *kernels) if is_precomputed else Reader(values, *kernels, self.dropout)
         return self._stepper(self.attention.for_search() if for_search else self.attention, memory, reader)
