@@ -20,7 +20,7 @@ class RunError(RuntimeError):
       advice: what the user can do.
     """
 
-    def __init__(self, problem: str = "", advice: str = ""):
+    def __init__(self, problem: str, advice: str = ""):
         super().__init__(f"{problem}; {advice}" if advice else problem)
         self.problem = problem
 

@@ -44,7 +44,7 @@ def _main() -> int:
         split=options.split,
         average=options.average,
         repeats=options.repeats,
-        plots=options.plot,
+        num_plots=options.plot,
         strategy=options.strategy,
         title=options.title or f"Sweep of {options.config}",
         only=None if options.cell is None else [names[options.cell]],

@@ -187,7 +187,7 @@ def _is_complete(folder: str, settings: dict) -> bool:
     if not (os.path.exists(folder) and os.listdir(folder)):
         return False
     try:
-        stored = files.read_json(os.path.join(folder, MANIFEST), {})
+        stored = files.read_json(os.path.join(folder, MANIFEST))
     except (OSError, DataError) as error:
         raise ConfigError(f"{folder}: holds files, but no corpus of a task ({error}); use another folder") from error
     if stored != settings:

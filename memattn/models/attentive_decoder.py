@@ -24,7 +24,7 @@ Cells = list[tuple[tf.Tensor, ...]]
 class AttentiveDecoder(tf.keras.layers.Layer):
     """A decoder that reads one context in each step from an attention mechanism.
 
-    A decoder defines `_make_weights`, `gates` and `stepper`.
+    A decoder defines `_make_weights`, `gates`, `context_kernels` and `_stepper`.
 
     Args:
       config: the options of the model.
@@ -62,26 +62,26 @@ class AttentiveDecoder(tf.keras.layers.Layer):
         """Returns what inputs [..., E] contribute to the gates of a step [..., G], biases included."""
 
     @abc.abstractmethod
+    def context_kernels(self, size: int) -> tuple[Any, Any]:
+        """Returns the weights that multiply contexts of width D = `size`, as `Reader` takes them: [D, G] and [D, F]."""
+
     def stepper(self, memory: dict[str, tf.Tensor], *, for_search: bool = False) -> "Stepper":
         """Does the work that all steps over one memory share; returns the stepper that runs single steps.
 
         A search has no dropout, and many queries of each source. So with `for_search`, what the mechanism's method
         `for_search` returns computes the weights, and products with the memory may be precomputed.
         """
-
-    def _stepper_arguments(
-        self,
-        memory: dict[str, tf.Tensor],
-        input_kernel: tf.Tensor | None,
-        output_kernel: tf.Tensor | None,
-        for_search: bool,
-    ) -> dict[str, Any]:
-        """Returns the arguments of a `Stepper` that reads the memory; the kernels are those of `Reader`."""
-        values, kernels = memory["values"], (input_kernel, output_kernel)
+        values = memory["values"]
+        weights = self.context_kernels(values.shape[2])
+        input_kernel, output_kernel = (None if weight is None else self._cast(weight) for weight in weights)
+        kernels = input_kernel, output_kernel
         is_precomputed = for_search and precomputing_pays(values.shape[1], values.shape[2], *kernels)
         reader = PrecomputedReader(values, *kernels) if is_precomputed else Reader(values, *kernels, self.dropout)
-        attention = self.attention.for_search() if for_search else self.attention
-        return {"attention": attention, "memory": memory, "reader": reader}
+        return self._stepper(self.attention.for_search() if for_search else self.attention, memory, reader)
+
+    @abc.abstractmethod
+    def _stepper(self, attention: Any, memory: dict[str, tf.Tensor], reader: "Reader") -> "Stepper":
+        """Makes the stepper; the arguments are those of `Stepper`."""
 
     def call(
         self, inputs: tf.Tensor, cells: Cells, memory: dict[str, tf.Tensor], seed: tf.Tensor | None = None
@@ -155,7 +155,7 @@ class Stepper:
       reader: reads contexts from the memory.
     """
 
-    def __init__(self, *, attention: Any, memory: dict[str, tf.Tensor], reader: "Reader"):
+    def __init__(self, attention: Any, memory: dict[str, tf.Tensor], reader: "Reader"):
         self._attention, self._memory, self._reader = attention, memory, reader
 
     def initial_state(self, cells: Cells, num_queries: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The paper's decoder, a stack of LSTMs that reads one context in each step; with GRUs; and the bridge to it."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -84,16 +84,22 @@ class Decoder(AttentiveDecoder):
         reading = stepper.read(outputs, (), seed)
         return outputs, reading.output_contexts, reading.weights
 
-    def stepper(self, memory, *, for_search=False):
+    def context_kernels(self, size):
+        kernel = tf.convert_to_tensor(self.stack[0].cell.kernel)
+        input_kernel = kernel[kernel.shape[0] - size :] if self.input_feeding else None
+        output_kernel = tf.convert_to_tensor(self.mixing_layer.kernel)[self.units :] if self.mix else None
+        return input_kernel, output_kernel
+
+    def _stepper(self, attention, memory, reader):
         first, *upper = [layer.cell for layer in self.stack]
-        kernel = self._cast(first.kernel)
-        input_kernel = kernel[kernel.shape[0] - memory["values"].shape[2] :] if self.input_feeding else None
-        attention_layer, output_kernel = None, None
+        attention_layer = None
         if self.mix:
-            weights, bias = map(self._cast, self.mixing_layer.weights)  # the weights are W of [h; c]
-            attention_layer, output_kernel = (weights[: self.units], bias), weights[self.units :]
+            kernel, bias = map(self._cast, self.mixing_layer.weights)  # the kernel is W in W [h; c]
+            attention_layer = kernel[: self.units], bias
         return StackStepper(
-            **self._stepper_arguments(memory, input_kernel, output_kernel, for_search),
+            attention,
+            memory,
+            reader,
             cells=[self._first_cell(first), *map(self._upper_cell, upper)],
             attention_layer=attention_layer,
             dropout=self.dropout,
@@ -139,18 +145,17 @@ class StackStepper(Stepper):
       cells: a function for each cell. The first one's input is the gates; that of the others, the output below.
       attention_layer: the attention layer's kernel [U, U] for the output, and its bias [U]; or None.
       dropout: rate on the input of every cell.
-      **kwargs: see `Stepper`.
+      *arguments: see `Stepper`.
     """
 
     def __init__(
         self,
-        *,
+        *arguments: Any,
         cells: list[CellFunction],
         attention_layer: tuple[tf.Tensor, tf.Tensor] | None,
         dropout: float,
-        **kwargs,
     ):
-        super().__init__(**kwargs)
+        super().__init__(*arguments)
         self._cells, self._attention_layer, self._dropout = cells, attention_layer, dropout
 
     def initial_state(self, cells, num_queries):

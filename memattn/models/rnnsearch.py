@@ -1,5 +1,7 @@
 """The decoder of Bahdanau, Cho and Bengio (2015), which reads the source before it updates its state."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from memattn.models.attentive_decoder import AttentiveDecoder, Stepper, StepResult
@@ -39,13 +41,18 @@ class RNNsearchDecoder(AttentiveDecoder):
         bias = tf.concat([self._cast(self.bias), self._cast(self.read_out_bias)], -1)
         return tf.tensordot(dropout(inputs, self.dropout, seed), kernel, 1) + bias
 
-    def stepper(self, memory, *, for_search=False):
-        kernel, read_out = self._cast(self.kernel), self._cast(self.read_out_kernel)
-        first = kernel.shape[0] - memory["values"].shape[2]
+    def context_kernels(self, size):
+        kernel, read_out_kernel = map(tf.convert_to_tensor, (self.kernel, self.read_out_kernel))
+        first = kernel.shape[0] - size
+        return kernel[first:], read_out_kernel[first : -self.units]
+
+    def _stepper(self, attention, memory, reader):
         return RNNsearchStepper(
-            **self._stepper_arguments(memory, kernel[first:], read_out[first : -self.units], for_search),
+            attention,
+            memory,
+            reader,
             recurrent_kernels=divided_kernel(self._cast(self.recurrent_kernel)),
-            read_out_kernel=read_out[-self.units :],
+            read_out_kernel=self._cast(self.read_out_kernel)[-self.units :],
         )
 
 
@@ -55,11 +62,11 @@ class RNNsearchStepper(Stepper):
     Args:
       recurrent_kernels: [U, 2U], from the state to z and r; and [U, U], to the candidate.
       read_out_kernel: [U, U], from the state to the maxout layer.
-      **kwargs: see `Stepper`.
+      *arguments: see `Stepper`.
     """
 
-    def __init__(self, *, recurrent_kernels: tuple[tf.Tensor, tf.Tensor], read_out_kernel: tf.Tensor, **kwargs):
-        super().__init__(**kwargs)
+    def __init__(self, *arguments: Any, recurrent_kernels: tuple[tf.Tensor, tf.Tensor], read_out_kernel: tf.Tensor):
+        super().__init__(*arguments)
         self._recurrent_kernels, self._read_out_kernel = recurrent_kernels, read_out_kernel
 
     def __call__(self, gates, state, seed=None):

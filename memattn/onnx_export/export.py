@@ -233,15 +233,13 @@ def _state_widths(model: Seq2Seq) -> dict[str, int]:
 
 
 def _context_kernels(model: Seq2Seq) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Returns the matrices that multiply a context: for the first cell's input [D, G], and for the mixing layer [D, F].
+    """Returns the matrices that multiply a context, for the first cell's input [D, G] and the attention layer [D, F].
 
     One is None if there is no such input or layer; both are, without attention.
     """
-    config, size = model.config, model.context_size
-    if not size:
-        return None, None
-    feed = array(model.decoder.stack[0].cell.kernel)[-size:] if config.input_feeding else None
-    return feed, array(model.decoder.mixing_layer.kernel)[-size:] if config.mix else None
+    kernels = model.decoder.context_kernels(model.context_size) if model.has_alignments else (None, None)
+    feed, mix = (kernel if kernel is None else array(kernel) for kernel in kernels)
+    return feed, mix
 
 
 def _precomputes(model: Seq2Seq) -> bool:

@@ -38,6 +38,7 @@ class OnnxSearcher:
         metadata = files.read_json(os.path.join(folder, METADATA), {"max_source_length": int, "config": dict})
         self.max_source_length = metadata["max_source_length"]
         try:
+            # Options that only another version of memattn has are left out.
             self.config, _ = split(DecodingConfig, {**metadata["config"]["decoding"], **changes})
         except OptionError as error:
             raise ConfigError(f"{folder}: decoding.{error}") from error

@@ -32,7 +32,7 @@ def run_sweep(
     split: str,
     average: int | None,
     repeats: int,
-    plots: int,
+    num_plots: int,
     strategy: str,
     title: str,
     only: Collection[str] | None = None,
@@ -82,7 +82,7 @@ def run_sweep(
             return command("memattn.train", labels[name], folder, arguments, children)
 
         def evaluate(name: str) -> int:
-            arguments = ["--split", split, "--repeats", str(repeats), "--plot", str(plots)]
+            arguments = ["--split", split, "--repeats", str(repeats), "--plot", str(num_plots)]
             arguments += ["--average", str(average)] if average else []
             return command("memattn.eval", labels[name], runs[name].folder, arguments, children)
 

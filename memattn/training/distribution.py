@@ -134,8 +134,9 @@ class Workers:
         with self.barrier():
             if self.is_chief:
                 content = json.dumps(function(*arguments)).encode("utf-8")
+        # The workers exchange sums alone: the chief, whose replica is 0, adds its bytes, and the others add zeros.
         (size,) = self._sum(lambda replica: [0.0 if replica else len(content)])
-        codes = self._sum(lambda replica: [0.0] * int(size) if replica else list(content))  # replica 0 is the chief's
+        codes = self._sum(lambda replica: [0.0] * int(size) if replica else list(content))
         return json.loads(codes.astype(np.uint8).tobytes())
 
     @contextlib.contextmanager

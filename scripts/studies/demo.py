@@ -51,7 +51,7 @@ def make(folder: str) -> None:
 def _train(folder: str) -> dict[str, SweepRun]:
     """Trains the models of the demo's config; returns the run of each model by its name in words. Raises RunError."""
     config = configs.load(str(CONFIG), [])
-    options: dict[str, Any] = {"jobs": 2, "split": "valid", "average": None, "repeats": 1, "plots": 1}
+    options: dict[str, Any] = {"jobs": 2, "split": "valid", "average": None, "repeats": 1, "num_plots": 1}
     failed = run_sweep(config, folder, title="All results of the runs", strategy="none", **options)
     if failed:
         raise RunError(f"failed: {', '.join(failed)}; their logs are in {folder}")

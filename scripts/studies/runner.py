@@ -245,7 +245,7 @@ class Reproduction:
                 split=split,
                 average=None,
                 repeats=_REPEATS if _kind(kind).is_timed else 1,
-                plots=0,
+                num_plots=0,
                 strategy=self._strategy,
                 title=f"Runs of {path}{' (SCALED DOWN)' if self._scale == 'small' else ''}",
                 only=wanted,

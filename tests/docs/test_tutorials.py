@@ -170,7 +170,7 @@ def test_a_sweep_compares_four_mechanisms(follow, command, tmp_path, monkeypatch
         options = dict(zip(arguments[::2], arguments[1::2], strict=True))
         config, folder = configs.load(options.pop("--config"), []), options.pop("--sweep_dir")
         given = {name.removeprefix("--"): value for name, value in options.items()}
-        defaults = {"jobs": 1, "split": "valid", "average": None, "repeats": 1, "plots": 0, "strategy": "none"}
+        defaults = {"jobs": 1, "split": "valid", "average": None, "repeats": 1, "num_plots": 0, "strategy": "none"}
         assert runner.run_sweep(config, folder, **defaults, **given) == []
         return 0, capsys.readouterr().out, ""
 

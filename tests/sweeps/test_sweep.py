@@ -30,7 +30,15 @@ pytestmark = pytest.mark.slow
 CELLS = [{"model.attention.name": "luong", "training.teacher": "nowhere"}, {"model.attention.name": "memory"}]
 FAILING = "luong-teacher=nowhere"
 RESULT = "eval/valid/result.json"
-OPTIONS = {"jobs": 2, "split": "valid", "average": None, "repeats": 1, "plots": 0, "strategy": "none", "title": "Tiny"}
+OPTIONS = {
+    "jobs": 2,
+    "split": "valid",
+    "average": None,
+    "repeats": 1,
+    "num_plots": 0,
+    "strategy": "none",
+    "title": "Tiny",
+}
 
 
 def manager(trackable, folder, keep):
@@ -239,7 +247,7 @@ def test_a_sweep_evaluates_once_for_each_split_and_number_of_averaged_checkpoint
 
 
 def test_a_single_run_gets_the_options_of_the_sweep_and_its_number_in_the_list(load, run, children):
-    assert run(load(GRID), repeats=5, plots=2, average=3, only=["num_slots=8"]) == []
+    assert run(load(GRID), repeats=5, num_plots=2, average=3, only=["num_slots=8"]) == []
     arguments = children.arguments["memattn.eval", "num_slots=8"]
     flags = dict(zip(arguments[::2], arguments[1::2], strict=True))
     assert flags == {"--repeats": "5", "--plot": "2", "--average": "3", "--split": "valid"}
