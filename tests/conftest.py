@@ -1,5 +1,6 @@
 """Options of pytest, fixtures that several folders share, and settings of TensorFlow for tests."""
 
+import contextlib
 import dataclasses
 import gc
 import os
@@ -12,11 +13,12 @@ import tensorflow as tf
 import yaml
 from helpers import fork_server
 from helpers.marks import CHOSEN
-from helpers.runs import TINY, free
+from helpers.runs import NO_STRATEGY, TINY, free, tiny
 
 from memattn import config as configs
 from memattn.attention import mechanism
 from memattn.evaluation.metrics import METRICS, Score
+from memattn.training.trainer import train
 
 
 def pytest_addoption(parser):
@@ -97,6 +99,15 @@ def tiny_config(write_config):
 
     yield load
     free()
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """The folder of a finished run of TINY, which no test changes; what it printed is beside it, in output.txt."""
+    folder = tmp_path_factory.mktemp("finished")
+    with open(folder / "output.txt", "w", encoding="utf-8") as output, contextlib.redirect_stdout(output):
+        assert train(tiny({"data.folder": str(folder / "data")}), str(folder / "run"), NO_STRATEGY) == 0
+    return folder / "run"
 
 
 @pytest.fixture

@@ -43,23 +43,20 @@ def test_training_begins_with_the_best_weights_of_the_run(base, tuning, tmp_path
     assert trainer.run.batches.longest_source < initial.max_source_length
 
 
-def test_fine_tuning_resumes_without_its_initial_run(base, tuning, tmp_path, monkeypatch):
-    initial = str(shutil.copytree(base, tmp_path / "initial"))
+@pytest.mark.filterwarnings("ignore:.*(checkpoint skipped|missing)")
+def test_fine_tuning_resumes_without_its_initial_run_but_not_without_any_checkpoint(
+    base, tuning, tmp_path, monkeypatch
+):
+    initial, run = str(shutil.copytree(base, tmp_path / "initial")), tmp_path / "resumed"
     config = tuning({"training.init_from": initial})
     assert train(config, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
     monkeypatch.setattr(Trainer, "save", stopping_after(Trainer.save, 2))
-    assert train(config, str(tmp_path / "resumed"), NO_STRATEGY) != 0
+    assert train(config, str(run), NO_STRATEGY) != 0
     monkeypatch.undo()
     shutil.rmtree(initial)
-    assert train(config, str(tmp_path / "resumed"), NO_STRATEGY) == 0
-    assert_same_run(str(tmp_path / "uninterrupted"), str(tmp_path / "resumed"))
-    assert evaluate(tmp_path / "resumed")["config"]["training"]["init_from"] == initial
-
-
-@pytest.mark.filterwarnings("ignore:.*(checkpoint skipped|missing)")
-def test_a_run_that_lost_all_checkpoints_does_not_begin_with_random_weights(tuning, tmp_path):
-    config, run = tuning({"training.max_steps": 2}), tmp_path / "run"
     assert train(config, str(run), NO_STRATEGY) == 0
+    assert_same_run(str(tmp_path / "uninterrupted"), str(run))
+    assert evaluate(run)["config"]["training"]["init_from"] == initial
     for name in ("checkpoints/checkpoint", "best/checkpoint"):
         (run / name).unlink()
     for index in run.rglob("*.index"):
@@ -87,18 +84,20 @@ def test_an_initial_run_that_does_not_fit_is_refused_before_a_folder_is_created(
 
 
 def test_the_number_of_slots_may_differ_where_no_weight_depends_on_it(tiny_config, tmp_path):
-    means = {"model.attention": {"name": "stretch_means", "num_slots": 4}}
+    means = {"model.attention": {"name": "stretch_means", "num_slots": 4}, "training.max_steps": 1}
     assert train(tiny_config(means), str(tmp_path / "base"), NO_STRATEGY) == 0
     more = {"model.attention": {"name": "stretch_means", "num_slots": 6}, "training.init_from": str(tmp_path / "base")}
-    assert train(tiny_config(more), str(tmp_path / "run"), NO_STRATEGY) == 0
+    model = Trainer(tiny_config(more), str(tmp_path / "run"), NO_STRATEGY).run.model
+    initial = load([str(tmp_path / "base")], [], None).model
+    for weight, expected in zip(arrays(model), arrays(initial), strict=True):
+        np.testing.assert_array_equal(weight, expected)
 
 
-def test_a_finished_run_trains_longer_where_max_steps_is_raised(tiny_config, tmp_path, capsys):
+def test_a_finished_run_trains_longer_where_max_steps_is_raised(finished, tiny_config, tmp_path, capsys):
     shorter, longer = tiny_config({"training.max_steps": 3}), tiny_config()
-    assert train(longer, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
     for config in (shorter, longer):
         assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
-    assert_same_run(str(tmp_path / "uninterrupted"), str(tmp_path / "run"))
+    assert_same_run(str(finished), str(tmp_path / "run"))
     assert Run(str(tmp_path / "run")).config == longer
     capsys.readouterr()
     assert train(longer, str(tmp_path / "run"), NO_STRATEGY) == 0

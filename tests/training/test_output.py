@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.files import lines_of
 from helpers.runs import NO_STRATEGY, assert_same_run
 from helpers.terminal import terminal
 
@@ -82,20 +83,16 @@ def test_a_small_text_with_the_papers_learning_rate_is_remarked_upon(pairs, chan
 
 @pytest.mark.slow
 def test_a_terminal_shows_one_line_on_progress_and_training_computes_the_same(
-    tiny_config, tmp_path, monkeypatch, capsys
+    finished, tiny_config, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(trainer, "_PROGRESS_SECONDS", 0.0)
-    config = tiny_config()
-    assert train(config, str(tmp_path / "file"), NO_STRATEGY) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = lines_of(finished.parent / "output.txt")
     with terminal(monkeypatch, columns=80) as output:
-        assert train(config, str(tmp_path / "terminal"), NO_STRATEGY) == 0
-    assert_same_run(tmp_path / "file", tmp_path / "terminal")
+        assert train(tiny_config(), str(tmp_path / "terminal"), NO_STRATEGY) == 0
+    assert_same_run(finished, tmp_path / "terminal")
 
     def comparable(lines):
-        return [
-            re.sub(r"\(.* s\)", "", line.replace(str(tmp_path / "file"), str(tmp_path / "terminal"))) for line in lines
-        ]
+        return [re.sub(r"\(.* s\)", "", line.replace(str(finished), str(tmp_path / "terminal"))) for line in lines]
 
     without_steps = [line for line in lines if not line.startswith("step ")]
     assert len(lines) - len(without_steps) == 3

@@ -32,8 +32,7 @@ LEAN = {"model.attention": {"name": "none"}, "decoding.beam_size": 1}  # whose s
     ("name", "options", "changes", "smoothing", "jit_compile"),
     [
         ("memory", {"num_slots": 2}, {}, 0.0, False),
-        slow("bahdanau", {"cache_keys": False}, {"tie_embeddings": "all"}, 0.6, False),
-        slow("none", {}, {"input_feeding": False}, 0.1, True),
+        slow("bahdanau", {"cache_keys": False}, {"tie_embeddings": "all"}, 0.6, True),
     ],
 )
 def test_the_first_update_is_that_of_adam_on_the_clipped_mean_gradient_without_padding(
@@ -76,7 +75,7 @@ def test_auto_chooses_xla_by_the_precision_in_which_the_model_computes(precision
 
 
 @pytest.mark.slow
-def test_updates_have_the_rates_of_the_schedule(tiny_config, tmp_path, monkeypatch):
+def test_training_runs_in_any_thread_with_the_rates_of_the_schedule(tiny_config, tmp_path, monkeypatch):
     rates, step = [], TrainingStep.__call__
 
     def recording_step(self, batches, number, learning_rate):
@@ -85,15 +84,9 @@ def test_updates_have_the_rates_of_the_schedule(tiny_config, tmp_path, monkeypat
 
     monkeypatch.setattr(TrainingStep, "__call__", recording_step)
     config = tiny_config({"training.schedule": "linear"})
-    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
-    np.testing.assert_allclose(rates, [config.training.learning_rate * (1 - i / 6) for i in range(6)])
-
-
-@pytest.mark.slow
-def test_training_runs_in_any_thread(tiny_config, tmp_path):
-    config = tiny_config({"training.max_steps": 1})
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         assert pool.submit(train, config, str(tmp_path / "run"), NO_STRATEGY).result() == 0
+    np.testing.assert_allclose(rates, [config.training.learning_rate * (1 - i / 6) for i in range(6)])
 
 
 @pytest.mark.slow
