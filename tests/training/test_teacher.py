@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.models import BATCH, arrays, make_model, padded
-from helpers.runs import NO_STRATEGY, assert_same_run, replicas, stopping_after, tiny
+from helpers.runs import NO_STRATEGY, assert_same_run, replicas, stopping_after, tiny, untrained
 
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
@@ -61,11 +61,10 @@ def test_the_loss_adds_the_distance_from_the_contexts_of_the_teacher(step, weigh
 
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory):
-    """The folder of a finished run with Bahdanau attention."""
+    """The folder of a run with Bahdanau attention and random weights."""
     folder = tmp_path_factory.mktemp("teacher")
     changes = {**PARALLEL, "model.attention": {"name": "bahdanau"}, "data.folder": str(folder / "data")}
-    assert train(tiny(changes), str(folder / "run"), NO_STRATEGY) == 0
-    return str(folder / "run")
+    return untrained(tiny(changes), folder / "run")
 
 
 @pytest.fixture
