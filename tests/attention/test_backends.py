@@ -124,8 +124,7 @@ def test_a_model_is_trained_saved_and_loaded(name, tmp_path):
     assert losses[-1] < losses[0]
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    outputs, expected = (keras.ops.convert_to_numpy(each(inputs)) for each in (loaded, model))
-    np.testing.assert_allclose(outputs, expected, atol=1e-5)
+    np.testing.assert_allclose(loaded.predict(inputs, verbose=0), model.predict(inputs, verbose=0), atol=1e-5)
 
 
 @pytest.mark.slow
@@ -142,7 +141,7 @@ def test_half_precision_is_near_float32(name, policy):
         np.testing.assert_allclose(call(layer, *inputs)[0], outputs[0], rtol=0.1, atol=0.1)
     if policy == "mixed_float16":
         model = small_model(name, options, dtype=policy)
-        model.compile(keras.optimizers.SGD(0.01), "mse", jit_compile=BACKEND == "jax")
+        model.compile(keras.optimizers.SGD(0.01), "mse")
         assert np.isfinite(model.fit(*examples(), batch_size=8, verbose=0).history["loss"]).all()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from memattn import config as configs
-from memattn.attention import MECHANISMS, AttentionMechanism, WindowedMemoryAttention
+from memattn.attention import MECHANISMS, AttentionMechanism
 from memattn.errors import ConfigError
 from memattn.sweeps.runs import expand
 
@@ -314,16 +314,6 @@ def test_an_argument_without_a_default_is_required(load, monkeypatch):
     assert load(COPY, "model.attention={name: needy, rate: 0.5, sizes: {a: 1}}").model.attention == attention
     with pytest.raises(ConfigError, match="model.attention.sizes: .*not 3"):
         load(COPY, "model.attention={name: needy, rate: 0.5, sizes: 3}")
-
-
-def test_a_subclass_has_the_keys_of_its_base(load, monkeypatch):
-    class Warm(WindowedMemoryAttention):
-        def __init__(self, *, num_slots: int = 2, temperature: float = 1.0, **kwargs):
-            super().__init__(num_slots=num_slots, **kwargs)
-
-    monkeypatch.setitem(MECHANISMS, "warm", Warm)
-    keys = {"num_slots": 2, "temperature": 1.0, "read": "additive", "read_units": 128}
-    assert load(COPY, "model.attention={name: warm}").model.attention == {"name": "warm", **keys}
 
 
 def test_differences_list_dotted_keys_with_both_values(load):

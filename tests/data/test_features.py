@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from helpers.runs import NO_STRATEGY, TINY, assert_same_run, evaluate, replicas
+from helpers.runs import NO_STRATEGY, TINY, assert_same_run, evaluate, replicas, untrained
 
 from memattn import config as configs
 from memattn.data import corpus, features
@@ -163,8 +163,8 @@ def test_a_run_on_features_resumes_bit_for_bit_and_is_evaluated(tmp_path, capsys
 
 @pytest.mark.slow
 def test_other_statistics_than_those_of_the_run_are_refused(tmp_path):
-    folder, run = write_corpus(tmp_path / "corpus"), str(tmp_path / "run")
-    train(config_of(folder, **{"training.max_steps": 1}), run, NO_STRATEGY)
+    folder = write_corpus(tmp_path / "corpus")
+    run = untrained(config_of(folder), tmp_path / "run")
     features.write_statistics(folder, np.ones(F), np.ones(F))
     with pytest.raises(ConfigError, match="data.folder: the sources of .* have .*; prepare it with --vocabulary_of"):
         evaluate(run)

@@ -140,7 +140,7 @@ def test_the_members_that_a_page_names_exist(page):
 
 
 def test_the_pages_have_as_many_python_blocks_as_tests_run():
-    """test_public.py and tests/commands/test_api.py run the blocks that need a trained run, this file all others."""
+    """tests/commands/test_api.py runs the blocks that need a trained run, this file all others."""
     assert sum(len(blocks(page, "python")) for page in API) == 8
 
 

@@ -2,26 +2,24 @@
 
 import os
 import re
+import shutil
 
 import pytest
 import yaml
 from helpers.files import lines_of
-from helpers.runs import NO_STRATEGY, evaluate, tiny
+from helpers.runs import evaluate
 
 from memattn.evaluation.model_card import model_card
 from memattn.runs.result import Result
 from memattn.runs.run import ALIGNMENTS, HYPOTHESES, MODEL_CARD, N_BEST, Run
-from memattn.training.trainer import train
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(finished, tmp_path_factory):
     """The folder of a finished run."""
-    folder = tmp_path_factory.mktemp("run")
-    assert train(tiny({"data.folder": str(folder / "data")}), str(folder / "run"), NO_STRATEGY) == 0
-    return folder / "run"
+    return shutil.copytree(finished.parent, tmp_path_factory.mktemp("runs") / "tiny") / "run"
 
 
 def test_an_evaluation_writes_a_model_card_from_its_result(run):

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
 from helpers.repository import ROOT
 
@@ -26,11 +27,12 @@ def commands():
     """
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "scripts", ROOT / "tests")))}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    server = subprocess.Popen([sys.executable, "-m", "helpers.fork_server"], env=env, **pipes)
+    server, lock = subprocess.Popen([sys.executable, "-m", "helpers.fork_server"], env=env, **pipes), threading.Lock()
 
     def run(*command):
-        print(json.dumps([str(part) for part in command]), file=server.stdin, flush=True)
-        return json.loads(server.stdout.readline())
+        with lock:
+            print(json.dumps([str(part) for part in command]), file=server.stdin, flush=True)
+            return json.loads(server.stdout.readline())
 
     yield run
     server.communicate()  # closes standard input, which ends the server

@@ -11,11 +11,13 @@ import numpy as np
 import tensorflow as tf
 
 import memattn
+from helpers.equations import randomize
 from memattn import config as configs
 from memattn import files
 from memattn.runs.result import Result
 from memattn.runs.run import Run
 from memattn.serving.translator import from_trained
+from memattn.training.trainer import Trainer
 
 TINY = {
     "data": {"copy": {"max_length": 5, "num_symbols": 4, "train_examples": 60, "valid_examples": 12}, "num_buckets": 1},
@@ -59,6 +61,14 @@ def free():
     gc.collect()
     with contextlib.suppress(AttributeError):  # only glibc has malloc_trim
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def untrained(config, run_dir):
+    """Makes a run that was not trained, whose best checkpoint has random weights; returns its folder."""
+    run = Trainer(config, str(run_dir), NO_STRATEGY).run
+    randomize(run.model.weights)
+    run.best.save(1)
+    return str(run_dir)
 
 
 def evaluate(run_dir, *overrides, split="valid", plots=0, output_dir=None):

@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from helpers.studies import run_in_forks
 from studies import demo
 
 from memattn import files
@@ -11,11 +12,12 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_demo_sums_up_training_and_times_in_two_tables_and_two_pictures(
-    tmp_path, monkeypatch, write_config, capsys
+    tmp_path, monkeypatch, write_config, command, capsys
 ):
     attentions = [{"name": "none"}, {"name": "windowed_memory", "num_slots": 2}]
     sweep = {"cells": [{"model.attention": attention} for attention in attentions]}
     monkeypatch.setattr(demo, "CONFIG", write_config({"sweep": sweep}))
+    run_in_forks(command, tmp_path, monkeypatch)
     folder = tmp_path / "out"
     runs = demo._train(str(folder))
     assert list(runs) == ["no attention", "windowed memory, K = 2"]

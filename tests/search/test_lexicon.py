@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.marks import slow
-from helpers.runs import NO_STRATEGY, TINY
+from helpers.runs import TINY
 
 from memattn import config as configs
 from memattn.config import DecodingConfig, SampleConfig
@@ -22,7 +22,6 @@ from memattn.models.interface import Ensemble
 from memattn.runs.trained import build_model, load
 from memattn.search.searcher import Searcher, decode, warm_up
 from memattn.search.translation import Hypotheses
-from memattn.training.trainer import train
 
 V = 32
 CONFIG = DecodingConfig(beam_size=3, n_best=3, length_penalty=1.0, jit_compile=False)
@@ -154,14 +153,13 @@ def test_a_file_holds_the_most_probable_translations_of_each_token(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_decodes_with_a_lexicon(tiny_config, tmp_path):
-    assert train(tiny_config({"training.max_steps": 3}), str(tmp_path / "run"), NO_STRATEGY) == 0
+def test_a_run_decodes_with_a_lexicon(finished, tmp_path):
     path = tmp_path / "lexicon.tsv"
     path.write_text("</s>\t3\t0.9\n</s>\t2\t0.1\n", encoding="utf-8")
-    trained = load([str(tmp_path / "run")], [f"decoding.lexicon={path}", "decoding.lexicon_size=1"], None)
+    trained = load([str(finished)], [f"decoding.lexicon={path}", "decoding.lexicon_size=1"], None)
     trained.model.output_layer.bias.assign(tf.one_hot(EOS, 8) * -1e9)  # no hypothesis ends early
     hypotheses = evaluation.evaluate(trained, read_split(trained, "valid"), repeats=1).comparison.hypotheses
-    sources = (tmp_path / "data" / "valid.source").read_text(encoding="utf-8").splitlines()
+    sources = (finished.parent / "data" / "valid.source").read_text(encoding="utf-8").splitlines()
     for source, hypothesis in zip(sources, hypotheses, strict=True):
         assert {*hypothesis.split()} & {*source.split(), "3"}
         assert {*hypothesis.split()} <= {*source.split(), "3", "<unk>"}

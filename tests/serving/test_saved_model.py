@@ -26,14 +26,13 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def exported(runs, tmp_path_factory):
-    """Pairs of an exported model and its run: the first searches in graph mode, the second by XLA."""
+    """Pairs of an exported model and its run: the first export searches in graph mode, the second by XLA."""
     folder, exports = tmp_path_factory.mktemp("exported"), []
     for run_dir, jit_compile in zip(runs[0], ("false", "true"), strict=True):
-        overrides = ["decoding.n_best=3", f"decoding.jit_compile={jit_compile}"]
-        run = load([run_dir], overrides, None)
+        compiled = load([run_dir], ["decoding.n_best=3", f"decoding.jit_compile={jit_compile}"], None)
         output = str(folder / os.path.basename(run_dir))
-        saved_model.export(run, output)
-        exports.append((output, run))
+        saved_model.export(compiled, output, 23)  # the last of four padded widths
+        exports.append((output, load([run_dir], ["decoding.n_best=3"], None)))
     return exports
 
 
@@ -145,16 +144,14 @@ def test_models_that_cannot_be_exported_are_refused(trained, exported, tmp_path,
 
 def test_the_command_exports(runs, command, tmp_path):
     output = str(tmp_path / "model")
-    status, stdout, stderr = command(runs[1], "memattn.export", "--run_dir", "bahdanau", "--output", output)
-    assert (status, stderr) == (0, "")
-    assert stdout.startswith(f"{output}: takes sources of up to ")
-    facts = json.loads((tmp_path / "model" / EXTRA / METADATA).read_text())
-    assert stdout.endswith(f" {facts['max_source_length']:,} tokens\n")
+    flags = ["--run_dir=bahdanau", f"--output={output}", "--set=decoding.max_source_length=6"]
+    assert command(runs[1], "memattn.export", *flags) == [0, f"{output}: takes sources of up to 6 tokens\n", ""]
+    assert json.loads((tmp_path / "model" / EXTRA / METADATA).read_text())["max_source_length"] == 6
 
 
 def test_the_program_of_the_page_translates_lines_without_memattn(exported, tmp_path):
     """It needs TensorFlow, sacremoses and subword-nmt."""
-    folder, run = exported[1]
+    folder, run = exported[0]
     page = (ROOT / "docs/guides/export.md").read_text(encoding="utf-8")
     program = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
     changes = {'"exported/m30k"': repr(folder), '"Two dogs are playing."': '"Haus Hund Katze."', '"A man."': '"alt."'}

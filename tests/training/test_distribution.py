@@ -48,7 +48,7 @@ def test_two_workers_train_as_two_replicas(write_config, tmp_path):
 
 
 def test_a_step_sums_each_gradient_once_over_the_replicas(tiny_config):
-    strategy, config = replicas(2), tiny_config()
+    strategy, config = replicas(2), tiny_config({"model.attention": {"name": "none"}, "training.optimizer": "sgd"})
     with strategy.scope():
         model = build_model(config, 10, {"max_source_length": 5})
         update = TrainingStep(model, config.training, strategy)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.files import cut
 from helpers.models import arrays
-from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, stopping_after, tiny
+from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, stopping_after, tiny, untrained
 
 from memattn.errors import ConfigError, RunError
 from memattn.runs.run import BEST, Run
@@ -18,12 +18,10 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-    """The folder of a finished run."""
+    """The folder of a run with random weights."""
     folder = tmp_path_factory.mktemp("base")
     data = {"data.copy.max_length": 7, "data.folder": str(folder / "data")}
-    config = tiny({"model.attention.position_encoding": True, **data})
-    assert train(config, str(folder / "run"), NO_STRATEGY) == 0
-    return str(folder / "run")
+    return untrained(tiny({"model.attention.position_encoding": True, **data}), folder / "run")
 
 
 @pytest.fixture
@@ -84,11 +82,11 @@ def test_an_initial_run_that_does_not_fit_is_refused_before_a_folder_is_created(
 
 
 def test_the_number_of_slots_may_differ_where_no_weight_depends_on_it(tiny_config, tmp_path):
-    means = {"model.attention": {"name": "stretch_means", "num_slots": 4}, "training.max_steps": 1}
-    assert train(tiny_config(means), str(tmp_path / "base"), NO_STRATEGY) == 0
-    more = {"model.attention": {"name": "stretch_means", "num_slots": 6}, "training.init_from": str(tmp_path / "base")}
+    means = {"model.attention": {"name": "stretch_means", "num_slots": 4}}
+    base = untrained(tiny_config(means), tmp_path / "base")
+    more = {"model.attention": {"name": "stretch_means", "num_slots": 6}, "training.init_from": base}
     model = Trainer(tiny_config(more), str(tmp_path / "run"), NO_STRATEGY).run.model
-    initial = load([str(tmp_path / "base")], [], None).model
+    initial = load([base], [], None).model
     for weight, expected in zip(arrays(model), arrays(initial), strict=True):
         np.testing.assert_array_equal(weight, expected)
 
