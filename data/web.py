@@ -35,8 +35,16 @@ def fetch(checksums: Mapping[str, str | None], base_url: str, folder: str) -> No
         try:
             release.fetch(name, downloader=download)
         except (ValueError, OSError) as error:  # of pooch, and of requests or the disk
-            advice = f"the same command takes a file that you put at {path}, such as the download of a browser"
-            raise DataError(f"{release.get_url(name)}: {error}; {advice}") from error
+            missing = [name for name in checksums if not os.path.exists(os.path.join(folder, name))]
+            advice = f"try again, or first put into {folder} what is missing: {', '.join(missing)}"
+            raise DataError(f"{release.get_url(name)}: {_first_cause(error)}; {advice}") from error
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Returns the error that made libraries raise others, such as that a host is not known."""
+    while error.__context__:
+        error = error.__context__
+    return error
 
 
 def extract(archive: str, folder: str) -> None:

@@ -1,6 +1,6 @@
 """Builds a page that translates captions in the browser, and shows what each word read from the slots.
 
-python scripts/browser_page.py --run_dir runs/m30k --run_dir runs/m30k_4_slots --output build/page
+python scripts/browser_page.py --run_dir runs/multi30k.en-de --run_dir runs/multi30k.4_slots --output build/page
 python -m http.server --directory build/page
 
 The folder needs nothing but a web server of static files. ONNX Runtime's files come from its npm package.

@@ -1,6 +1,6 @@
 """Packs a trained run as a small archive that others can unpack and translate with.
 
-python scripts/pack_model.py --run_dir runs/m30k --output build/memattn-m30k-en-de.tar.xz
+python scripts/pack_model.py --run_dir runs/multi30k.en-de --output build/memattn-m30k-en-de.tar.xz
 
 Each matrix of weights is rounded to 255 values, which xz compresses to less than a byte for each weight. The archive
 holds a run folder with the best checkpoint, without those that training resumes from, and a model card with the scores

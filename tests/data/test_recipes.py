@@ -30,9 +30,9 @@ def test_a_file_that_is_there_is_used_and_another_is_refused(tmp_path):
 )
 def test_a_file_that_the_server_lacks_or_has_changed_is_named(serve, tmp_path, contents, problem):
     url = serve(contents)
-    expected = f"^{url}/file: {problem}.* takes a file that you put at {tmp_path}/file"
+    expected = f"^{url}/file: {problem}.*; try again, or first put into {tmp_path} what is missing: file, other$"
     with pytest.raises(DataError, match=expected):
-        web.fetch({"file": SHA256}, url, str(tmp_path))
+        web.fetch({"file": SHA256, "other": SHA256}, url, str(tmp_path))
     assert os.listdir(tmp_path) == []
     gc.collect()
 

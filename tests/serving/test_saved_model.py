@@ -154,7 +154,11 @@ def test_the_program_of_the_page_translates_lines_without_memattn(exported, tmp_
     folder, run = exported[0]
     page = (ROOT / "docs/guides/export.md").read_text(encoding="utf-8")
     program = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
-    changes = {'"exported/m30k"': repr(folder), '"Two dogs are playing."': '"Haus Hund Katze."', '"A man."': '"alt."'}
+    changes = {
+        '"exported/multi30k.en-de"': repr(folder),
+        '"Two dogs are playing."': '"Haus Hund Katze."',
+        '"A man."': '"alt."',
+    }
     for text, replacement in changes.items():
         assert text in program
         program = program.replace(text, replacement)
