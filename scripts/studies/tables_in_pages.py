@@ -28,15 +28,15 @@ def _table(found: re.Match) -> str:
     path, measurement = found["path"], found["measurement"]
     rows = measured_rows(path, measurement) if measurement else files.read_csv(path)
     if found["cells"]:
-        columns = found["columns"] or "system"
-        rows = pivot([_entry(row, columns, found["cells"]) for row in rows], found["rows"], columns, "entry")
+        header = found["columns"] or "system"
+        rows = pivot([_with_cell(row, header, found["cells"]) for row in rows], found["rows"], header, "cell")
     elif found["chosen"]:
         rows = [{column: row[column] for column in found["chosen"].split(" | ")} for row in rows]
     return found["mark"] + markdown(rows) + END
 
 
-def _entry(row: dict, column: str, cells: str) -> dict:
-    """Returns a row with what it enters into a table: the text of its entry, and the head of the column."""
+def _with_cell(row: dict, header: str, cells: str) -> dict:
+    """Returns a row with the text of its table cell as `cell`, and in the column `header` that above the cell."""
     value, *others = (row[name] for name in cells.split(" | "))
-    head = f"L = {row['L']}" if column == "L" else row[column]
-    return {**row, column: head, "entry": " ".join([value, *(f"({other})" for other in others)])}
+    above = f"L = {row['L']}" if header == "L" else row[header]
+    return {**row, header: above, "cell": " ".join([value, *(f"({other})" for other in others)])}
