@@ -22,32 +22,37 @@ BACKENDS ?= jax
 TORCH ?= torch
 VENV := .venv$(addprefix -tf,$(TENSORFLOW))
 BIN := $(VENV)/bin
+PYTEST := -m pytest -n 2 --dist worksteal
+# What XLA compiles in these tests runs a few times: making it fast would take longer.
+UNOPTIMIZED := XLA_FLAGS=--xla_backend_optimization_level=0
 MOUNTING := --map-root-user --mount # what lets any user mount a disk to fill
 
-.PHONY: demo test test-rest test-long test-all test-addons test-backends test-faults lint check docs clean
+.PHONY: demo test test-rest test-long test-all test-addons test-backends test-jax test-torch test-faults lint check docs clean
 
 demo: $(VENV)/installed
 	$(BIN)/python scripts/demo.py --output runs/demo
 
 test: $(VENV)/installed
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not long"
+	$(UNOPTIMIZED) $(BIN)/python $(PYTEST) -m "not slow and not long"
 
 # Two runs of pytest, because TensorFlow keeps what XLA has compiled until a process ends.
 test-rest: $(VENV)/installed
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not long" tests/attention tests/models
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not long" --ignore tests/attention --ignore tests/models
+	$(UNOPTIMIZED) $(BIN)/python $(PYTEST) -m "slow and not long" tests/attention tests/models
+	$(UNOPTIMIZED) $(BIN)/python $(PYTEST) -m "slow and not long" --ignore tests/attention --ignore tests/models
 
 test-long: $(VENV)/installed
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m long
+	$(BIN)/python $(PYTEST) -m long
 
 test-all: test test-rest test-long
 
 test-addons: .venv-addons/installed
-	.venv-addons/bin/python -m pytest -n 2 --dist worksteal tests/attention/test_addons.py tests/docs/test_from_tfa.py
+	.venv-addons/bin/python $(PYTEST) tests/attention/test_addons.py tests/docs/test_from_tfa.py
 
-test-backends: $(BACKENDS:%=.venv-%/installed)
-	for backend in $(BACKENDS); do KERAS_BACKEND=$$backend .venv-$$backend/bin/python -m pytest --noconftest \
-		tests/attention/test_backends.py tests/docs/test_notebook.py -k "backends or slots" || exit 1; done
+test-backends: $(BACKENDS:%=test-%)
+
+test-jax test-torch: test-%: .venv-%/installed
+	$(UNOPTIMIZED) KERAS_BACKEND=$* .venv-$*/bin/python -m pytest --noconftest \
+		tests/attention/test_backends.py tests/docs/test_notebook.py -k "backends or slots"
 
 test-faults: $(VENV)/installed
 	$$(unshare $(MOUNTING) true 2> /dev/null && echo unshare $(MOUNTING)) \

@@ -1,5 +1,6 @@
 """The small Transformer that reads slots in place of states: search, padding, training, and the tables."""
 
+import functools
 import itertools
 import json
 import types
@@ -19,8 +20,9 @@ pytestmark = pytest.mark.slow
 SOURCES = np.array([[5, 6, 7, 8, 9, 10, EOS], [11, 12, EOS, PAD, PAD, PAD, PAD]], np.int32)
 
 
+@functools.cache
 def made(name):
-    """Returns an untrained model with K = 3."""
+    """Returns an untrained model with K = 3, which no test changes."""
     model = Transformer(16, MODELS[name], 3)
     model((SOURCES, SOURCES))
     return model
@@ -41,7 +43,7 @@ def test_steps_have_the_logits_of_teacher_forcing_which_padding_does_not_change(
 
 
 def test_a_compiled_greedy_search_takes_the_most_probable_token():
-    model = made("windowed slots")
+    model = made.__wrapped__("windowed slots")
     model.classify.kernel.assign(ops.transpose(ops.roll(model.embedding.embeddings, 1, 0)))  # each calls for the next
     find = tf.function(lambda source: search(model, model.memorize(source), 1, 8, end=-1), jit_compile=True)
     found = ops.convert_to_numpy(find(SOURCES))
