@@ -5,6 +5,7 @@ input feeding, of this step in RNNsearch), and the output layer's input.
 """
 
 import abc
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
@@ -19,6 +20,22 @@ if TYPE_CHECKING:
 
 Cells = list[tuple[tf.Tensor, ...]]
 """The state of each decoder layer: h and c of an LSTM, h of a GRU, [B, U]."""
+
+
+class ContextKernels(NamedTuple):
+    """The matrices that multiply contexts of width D.
+
+    Attributes:
+      input: [D, G], for the cell's input; None without input feeding.
+      output: [D, F], for the output layer's input; None passes a context on as it is.
+    """
+
+    input: Any
+    output: Any
+
+    def map(self, function: Callable[[Any], Any]) -> "ContextKernels":
+        """Returns what a function makes of each matrix."""
+        return ContextKernels(*(None if kernel is None else function(kernel) for kernel in self))
 
 
 class AttentiveDecoder(tf.keras.layers.Layer):
@@ -62,8 +79,8 @@ class AttentiveDecoder(tf.keras.layers.Layer):
         """Returns what inputs [..., E] contribute to the gates of a step [..., G], biases included."""
 
     @abc.abstractmethod
-    def context_kernels(self, size: int) -> tuple[Any, Any]:
-        """Returns the weights that multiply contexts of width D = `size`, as `Reader` takes them: [D, G] and [D, F]."""
+    def context_kernels(self, size: int) -> ContextKernels:
+        """Returns the weights that multiply contexts of width D = `size`."""
 
     def stepper(self, memory: dict[str, tf.Tensor], *, for_search: bool = False) -> "Stepper":
         """Does the work that all steps over one memory share; returns the stepper that runs single steps.
@@ -72,11 +89,9 @@ class AttentiveDecoder(tf.keras.layers.Layer):
         `for_search` returns computes the weights, and products with the memory may be precomputed.
         """
         values = memory["values"]
-        weights = self.context_kernels(values.shape[2])
-        input_kernel, output_kernel = (None if weight is None else self._cast(weight) for weight in weights)
-        kernels = input_kernel, output_kernel
-        is_precomputed = for_search and precomputing_pays(values.shape[1], values.shape[2], *kernels)
-        reader = PrecomputedReader(values, *kernels) if is_precomputed else Reader(values, *kernels, self.dropout)
+        kernels = self.context_kernels(values.shape[2]).map(self._cast)
+        is_precomputed = for_search and precomputing_pays(values.shape[1], values.shape[2], kernels)
+        reader = PrecomputedReader(values, kernels) if is_precomputed else Reader(values, kernels, self.dropout)
         return self._stepper(self.attention.for_search() if for_search else self.attention, memory, reader)
 
     @abc.abstractmethod
@@ -188,17 +203,16 @@ class Reader:
 
     Args:
       values: [B, M, D].
-      input_kernel: [D, G], for the cell's input; None without input feeding.
-      output_kernel: [D, F], for the output layer's input; None passes a context on as it is.
+      kernels: the two kernels.
       rate: dropout rate of the contexts in the cell's input.
 
     Attributes:
       input_width: width of the contexts that `read` returns for the cell's input.
     """
 
-    def __init__(self, values: tf.Tensor, input_kernel: tf.Tensor | None, output_kernel: tf.Tensor | None, rate: float):
-        self._values, self._input_kernel, self._output_kernel, self._rate = values, input_kernel, output_kernel, rate
-        self.input_width = 0 if input_kernel is None else input_kernel.shape[0]
+    def __init__(self, values: tf.Tensor, kernels: ContextKernels, rate: float):
+        self._values, self._kernels, self._rate = values, kernels, rate
+        self.input_width = 0 if kernels.input is None else kernels.input.shape[0]
 
     def read(self, weights: tf.Tensor | SparseScores) -> tuple[tf.Tensor, tf.Tensor]:
         """Reads by attention weights [B, Q, M]; returns contexts for `add_to_gates` and for `output_part`."""
@@ -211,11 +225,11 @@ class Reader:
         """Adds to gates [B, Q, G] what the contexts in the cell's input contribute."""
         if not self.input_width:
             return gates
-        return gates + tf.tensordot(dropout(contexts, self._rate, seed), self._input_kernel, 1)
+        return gates + tf.tensordot(dropout(contexts, self._rate, seed), self._kernels.input, 1)
 
     def output_part(self, contexts: tf.Tensor) -> tf.Tensor:
         """Returns what contexts contribute to the input of the output layer [B, Q, F]."""
-        return contexts if self._output_kernel is None else tf.tensordot(contexts, self._output_kernel, 1)
+        return contexts if self._kernels.output is None else tf.tensordot(contexts, self._kernels.output, 1)
 
 
 class PrecomputedReader(Reader):
@@ -225,9 +239,9 @@ class PrecomputedReader(Reader):
     M * D + D * (G + F), which is less work if many queries share the values.
     """
 
-    def __init__(self, values: tf.Tensor, input_kernel: tf.Tensor | None, output_kernel: tf.Tensor | None):
-        super().__init__(values, input_kernel, output_kernel, rate=0.0)
-        for_input = values[:, :, :0] if input_kernel is None else tf.tensordot(values, input_kernel, 1)
+    def __init__(self, values: tf.Tensor, kernels: ContextKernels):
+        super().__init__(values, kernels, rate=0.0)
+        for_input = values[:, :, :0] if kernels.input is None else tf.tensordot(values, kernels.input, 1)
         self.input_width = for_input.shape[-1]
         self._values = tf.concat([for_input, super().output_part(values)], -1)  # [B, M, G + F]
 
@@ -242,15 +256,13 @@ class PrecomputedReader(Reader):
         return contexts
 
 
-def precomputing_pays(
-    num_values: int | None, width: int, input_kernel: tf.Tensor | None, output_kernel: tf.Tensor | None
-) -> bool:
+def precomputing_pays(num_values: int | None, width: int, kernels: ContextKernels) -> bool:
     """Returns whether a query of M = `num_values` values takes fewer multiply-adds with precomputed products.
 
     `width` is D. It does not pay for an unknown number of values.
     """
     if num_values is None:
         return False
-    input_width, output_width = (0 if kernel is None else kernel.shape[1] for kernel in (input_kernel, output_kernel))
-    product_width = input_width + (width if output_kernel is None else output_width)
+    input_width, output_width = (0 if kernel is None else kernel.shape[1] for kernel in kernels)
+    product_width = input_width + (width if kernels.output is None else output_width)
     return num_values * product_width < num_values * width + width * (input_width + output_width)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from memattn.attention import AttentionMechanism
 from memattn.attention.configured import Initializer
-from memattn.models.attentive_decoder import AttentiveDecoder, Cells, Stepper, StepResult
+from memattn.models.attentive_decoder import AttentiveDecoder, Cells, ContextKernels, Stepper, StepResult
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.lstm import run_lstm
 
@@ -88,7 +88,7 @@ class Decoder(AttentiveDecoder):
         kernel = tf.convert_to_tensor(self.stack[0].cell.kernel)
         input_kernel = kernel[kernel.shape[0] - size :] if self.input_feeding else None
         output_kernel = tf.convert_to_tensor(self.mixing_layer.kernel)[self.units :] if self.mix else None
-        return input_kernel, output_kernel
+        return ContextKernels(input_kernel, output_kernel)
 
     def _stepper(self, attention, memory, reader):
         first, *upper = [layer.cell for layer in self.stack]

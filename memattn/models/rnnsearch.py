@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from memattn.models.attentive_decoder import AttentiveDecoder, Stepper, StepResult
+from memattn.models.attentive_decoder import AttentiveDecoder, ContextKernels, Stepper, StepResult
 from memattn.models.decoder import divided_kernel, gru_parts
 from memattn.models.dropout import dropout
 
@@ -44,7 +44,7 @@ class RNNsearchDecoder(AttentiveDecoder):
     def context_kernels(self, size):
         kernel, read_out_kernel = map(tf.convert_to_tensor, (self.kernel, self.read_out_kernel))
         first = kernel.shape[0] - size
-        return kernel[first:], read_out_kernel[first : -self.units]
+        return ContextKernels(kernel[first:], read_out_kernel[first : -self.units])
 
     def _stepper(self, attention, memory, reader):
         return RNNsearchStepper(

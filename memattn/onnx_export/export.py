@@ -13,7 +13,7 @@ import onnx
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from memattn.data.vocabulary import PAD
-from memattn.models.attentive_decoder import precomputing_pays
+from memattn.models.attentive_decoder import ContextKernels, precomputing_pays
 from memattn.models.encoder import CELLS
 from memattn.models.seq2seq import Seq2Seq
 from memattn.onnx_export.attention import MECHANISMS, Mechanism, Source
@@ -186,8 +186,8 @@ def _run_cells(
             gates = inputs @ graph.weight("kernel", array(cell.kernel)[:width]) + graph.weight("bias", cell.bias)
             if index == 0 and "fed" in state:
                 fed = state["fed"]
-                feed_kernel, _ = _context_kernels(model)
-                gates = gates + (fed if _precomputes(model) else fed @ graph.weight("feed_kernel", feed_kernel))
+                kernel = _context_kernels(model).input
+                gates = gates + (fed if _precomputes(model) else fed @ graph.weight("feed_kernel", kernel))
             if model.config.decoder == "gru":
                 inputs = gru_cell(graph, gates, hidden, cell.recurrent_kernel)
             else:
@@ -199,14 +199,14 @@ def _run_cells(
 
 def _read(graph: Graph, model: Seq2Seq, context: Tensor) -> tuple[Tensor, Tensor]:
     """Returns what the next step gets of a context read from the memory [B, Q, ...], and what the output layer gets."""
-    feed_kernel, mix_kernel = _context_kernels(model)
-    if mix_kernel is None:
+    kernels = _context_kernels(model)
+    if kernels.output is None:
         return context, context
     if not _precomputes(model):
-        return context, context @ graph.weight("mix_kernel", mix_kernel)
-    if feed_kernel is None:
+        return context, context @ graph.weight("mix_kernel", kernels.output)
+    if kernels.input is None:
         return context, context
-    fed, context = graph.nodes("Split", context, ints(feed_kernel.shape[1], mix_kernel.shape[1]), outputs=2, axis=-1)
+    fed, context = graph.nodes("Split", context, ints(*(kernel.shape[1] for kernel in kernels)), outputs=2, axis=-1)
     return fed, context
 
 
@@ -226,24 +226,21 @@ def _state_widths(model: Seq2Seq) -> dict[str, int]:
     """Returns the width of each tensor of the decoder's state: of the cells, then of the context for the next step."""
     cells = ("hidden", "cell")[: model.decoder.state_parts]
     widths = {f"{name}_{i}": model.config.units for i in range(model.config.layers) for name in cells}
-    feed_kernel, _ = _context_kernels(model)
-    if feed_kernel is not None:
-        widths["fed"] = feed_kernel.shape[1 if _precomputes(model) else 0]
+    kernel = _context_kernels(model).input
+    if kernel is not None:
+        widths["fed"] = kernel.shape[1 if _precomputes(model) else 0]
     return widths
 
 
-def _context_kernels(model: Seq2Seq) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Returns the matrices that multiply a context, for the first cell's input [D, G] and the attention layer [D, F].
-
-    One is None if there is no such input or layer; both are, without attention.
-    """
-    kernels = model.decoder.context_kernels(model.context_size) if model.has_alignments else (None, None)
-    feed, mix = (kernel if kernel is None else array(kernel) for kernel in kernels)
-    return feed, mix
+def _context_kernels(model: Seq2Seq) -> ContextKernels:
+    """Returns the matrices that multiply a context, as arrays; both are None without attention."""
+    if not model.has_alignments:
+        return ContextKernels(None, None)
+    return model.decoder.context_kernels(model.context_size).map(array)
 
 
 def _precomputes(model: Seq2Seq) -> bool:
     """Returns whether the memory's values are multiplied by the matrices once per source (see `precomputing_pays`)."""
-    feed, mix = _context_kernels(model)
+    kernels = _context_kernels(model)
     num_values = model.attention.num_slots or model.max_source_length
-    return mix is not None and precomputing_pays(num_values, len(mix), feed, mix)
+    return kernels.output is not None and precomputing_pays(num_values, model.context_size, kernels)

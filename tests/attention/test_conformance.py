@@ -32,7 +32,7 @@ from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.sentences import Sentences
 from memattn.data.vocabulary import BOS, EOS
 from memattn.models import attentive_decoder
-from memattn.models.attentive_decoder import PrecomputedReader, Reader
+from memattn.models.attentive_decoder import ContextKernels, PrecomputedReader, Reader
 from memattn.models.interface import Ensemble
 from memattn.search.searcher import Searcher, decode
 from memattn.training.step import TrainingStep
@@ -114,9 +114,9 @@ def test_decoder_steps_are_the_same_with_and_without_precomputed_products(model,
 @pytest.mark.parametrize(("slots", "pays"), [(32, True), (852, True), (854, False), (None, False)])
 def test_precomputing_pays_where_it_takes_fewer_multiplications(slots, pays):
     """With U = 256 and D = 512, M * 5U (precomputed) equals M * D + D * 5U at M = 853.3."""
-    kernels = tf.zeros([512, 1024]), tf.zeros([512, 256])
-    assert attentive_decoder.precomputing_pays(slots, 512, *kernels) == pays
-    assert not attentive_decoder.precomputing_pays(0, 0, tf.zeros([0, 1024]), tf.zeros([0, 256]))
+    kernels = ContextKernels(tf.zeros([512, 1024]), tf.zeros([512, 256]))
+    assert attentive_decoder.precomputing_pays(slots, 512, kernels) == pays
+    assert not attentive_decoder.precomputing_pays(0, 0, kernels.map(lambda kernel: kernel[:0]))
 
 
 def test_padding_and_batch_change_no_logits(model):
