@@ -43,7 +43,7 @@ KINDS = {  # by name; all others are Kind()
     "renormalize": Kind(split="test", is_timed=True),
     "memory_rows": Kind(is_timed=True),  # captions, but validation BLEU is compared
     "longer": Kind(is_timed=True),
-    "luong_rates": _TESTED,
+    "luong_translation": _TESTED,
     "taught_translation": _TESTED,
     "taught_nine_epochs": Kind(split="test", is_timed=True),
     "family": Kind(is_timed=True),
@@ -108,8 +108,8 @@ TARGETS = {
     "memory_rows": Target(
         ("memory_rows",), table_of_runs("Multi30k English to German: what the slots of the memory hold")
     ),
-    "luong_rates": Target(
-        ("luong_rates",), table_of_runs("Multi30k English to German: Luong attention at lower learning rates")
+    "luong_translation": Target(
+        ("luong_translation",), table_of_runs("Multi30k English to German: what Luong attention learns from")
     ),
     "longer": Target(("longer",), table_of_runs("Copy task, L = 40, trained three times as long")),
     "first_contexts": Target((), open_questions.first_contexts),
