@@ -1,11 +1,15 @@
 """Attention of Bahdanau et al. (2015) and Luong et al. (2015): by content, over a source or a window; by location."""
 
+from typing import Annotated, TypeAlias
+
 import keras
 
 from memattn.attention import ops
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.configured import Initializer, initializer_of
-from memattn.options import PositiveInt
+from memattn.options import PositiveInt, Range
+
+Scale: TypeAlias = Annotated[float, Range(above=0)]
 
 
 class BahdanauAttention(AttentionMechanism):
@@ -51,12 +55,13 @@ class BahdanauAttention(AttentionMechanism):
 
 
 class LuongAttention(AttentionMechanism):
-    """Content attention (Britz et al., 2017, Eqs. 1 and 2) with the bilinear score h^T W s.
+    """Content attention (Britz et al., 2017, Eqs. 1 and 2) with the bilinear score h^T W s, times a scale.
 
     The score is "general" of Luong, Pham and Manning (2015), https://arxiv.org/abs/1508.04025.
 
     Args:
       units: width U of the queries, to which the encoder states are projected once per source.
+      scale: factor of the score: 1 in the paper; U**-0.5 in Vaswani et al. (2017), https://arxiv.org/abs/1706.03762.
       initializer: name, config or object, of W.
 
     Example:
@@ -66,23 +71,28 @@ class LuongAttention(AttentionMechanism):
       (2, 3, 8)
     """
 
-    def __init__(self, *, units: PositiveInt, initializer: Initializer = "glorot_uniform", **kwargs):
+    def __init__(
+        self, *, units: PositiveInt, scale: Scale = 1.0, initializer: Initializer = "glorot_uniform", **kwargs
+    ):
         super().__init__(**kwargs)
-        self.units = int(units)
+        self.units, self.scale = int(units), scale
         self.initializer = initializer
         self.key_layer = self.make_dense(self.units, "key")
 
     def memorize(self, states, mask):
-        return {"values": states, "keys": self.key_layer(states), "mask": mask}
+        return {"values": states, "keys": self.scale * self.key_layer(states), "mask": mask}
 
     def score(self, query, memory, state=(), seed=None):
         return ops.masked_softmax(ops.products(query, memory["keys"]), memory["mask"][:, None]), state
 
 
 class LuongDotAttention(AttentionMechanism):
-    """Content attention (Britz et al., 2017, Eqs. 1 and 2) with the dot product h^T s; it needs U = D.
+    """Content attention (Britz et al., 2017, Eqs. 1 and 2) with the dot product h^T s, times a scale; it needs U = D.
 
     The score is "dot" of Luong, Pham and Manning (2015), https://arxiv.org/abs/1508.04025.
+
+    Args:
+      scale: factor of the score: 1 in the paper; U**-0.5 in Vaswani et al. (2017), https://arxiv.org/abs/1706.03762.
 
     Example:
       >>> queries, states = np.random.rand(2, 3, 8), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
@@ -92,6 +102,10 @@ class LuongDotAttention(AttentionMechanism):
     """
 
     equal_widths = True
+
+    def __init__(self, *, scale: Scale = 1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.scale = scale
 
     def memorize(self, states, mask):
         return {"values": states, "mask": mask}
@@ -103,7 +117,7 @@ class LuongDotAttention(AttentionMechanism):
                 f"luong_dot: the queries are {query.shape[-1]} wide and the values {values.shape[-1]}; they must be "
                 "equal (in a config: model.encoder_units is half of model.units), or take luong, which projects"
             )
-        energies = ops.matmul(query, values, transpose_b=True)  # [B, Q, S]
+        energies = ops.matmul(self.scale * query, values, transpose_b=True)  # [B, Q, S]
         return ops.masked_softmax(energies, memory["mask"][:, None]), state
 
 

@@ -49,12 +49,16 @@ class Mechanism(NamedTuple):
     score: Callable[[Graph, Any, Tensor, Memory], Any]
 
 
-def _content_memory(graph, layer, source):
+def _bahdanau_memory(graph, layer, source):
     return {**_states(source), "keys": dense(graph, layer.key_layer, source.states)}
 
 
+def _luong_memory(graph, layer, source):
+    return {**_states(source), "keys": dense(graph, layer.key_layer, source.states) * layer.scale}
+
+
 def _luong_dot_memory(graph, layer, source):
-    return {**_states(source), "keys": source.states}
+    return {**_states(source), "keys": source.states * layer.scale}
 
 
 def _states(source):
@@ -199,8 +203,8 @@ def _masked_softmax(graph, logits, is_real, axis):
 
 MECHANISMS = {  # by their names in `memattn.attention.MECHANISMS`
     "none": Mechanism(lambda *_: {}, lambda *_: None),
-    "bahdanau": Mechanism(_content_memory, _bahdanau_scores),
-    "luong": Mechanism(_content_memory, _luong_scores),
+    "bahdanau": Mechanism(_bahdanau_memory, _bahdanau_scores),
+    "luong": Mechanism(_luong_memory, _luong_scores),
     "luong_dot": Mechanism(_luong_dot_memory, _luong_scores),
     "memory": Mechanism(_memory, _memory_scores),
     "windowed_memory": Mechanism(_windowed_memory, _slot_scores),

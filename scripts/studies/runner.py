@@ -109,7 +109,8 @@ TARGETS = {
         ("memory_rows",), table_of_runs("Multi30k English to German: what the slots of the memory hold")
     ),
     "luong_translation": Target(
-        ("luong_translation",), table_of_runs("Multi30k English to German: what Luong attention learns from")
+        ("luong_translation",),
+        table_of_runs("Multi30k English to German: Luong attention with a lower rate or a scale"),
     ),
     "longer": Target(("longer",), table_of_runs("Copy task, L = 40, trained three times as long")),
     "first_contexts": Target((), open_questions.first_contexts),

@@ -99,16 +99,19 @@ def test_bahdanau_attention_equals_its_equations(cache_keys):
     assert_content_attention(mechanism, lambda queries, states: additive_energies(mechanism, queries, states))
 
 
-def test_luong_attention_equals_its_equation():
-    mechanism = attention.LuongAttention(units=U)
+@pytest.mark.parametrize("scale", [1.0, 0.3])
+def test_luong_attention_equals_its_equation(scale):
+    mechanism = attention.LuongAttention(units=U, scale=scale)
     assert_content_attention(
-        mechanism, lambda queries, states: queries @ (states @ array(mechanism.key_layer.kernel)).T
+        mechanism, lambda queries, states: scale * queries @ (states @ array(mechanism.key_layer.kernel)).T
     )
 
 
-def test_energies_of_luong_dot_are_dot_products():
+@pytest.mark.parametrize("scale", [1.0, 0.3])
+def test_energies_of_luong_dot_are_scaled_dot_products(scale):
     queries = np.random.default_rng(1).normal(size=(B, Q, D)).astype(np.float32)
-    assert_content_attention(attention.LuongDotAttention(), lambda queries, states: queries @ states.T, queries)
+    mechanism = attention.LuongDotAttention(scale=scale)
+    assert_content_attention(mechanism, lambda queries, states: scale * queries @ states.T, queries)
 
 
 def test_luong_dot_refuses_queries_and_states_of_different_widths():
