@@ -18,8 +18,10 @@ pytestmark = pytest.mark.slow
 
 
 def test_luong_equals_that_of_tensorflow_addons():
-    ours, theirs = LuongAttention(units=U), tfa.seq2seq.LuongAttention(U)
+    ours, theirs = LuongAttention(units=U, scale=0.3), tfa.seq2seq.LuongAttention(U, scale=True)
     theirs.setup_memory(tf.constant(STATES), memory_sequence_length=LENGTHS)
+    theirs([tf.constant(QUERIES[:, 0]), tf.zeros([B, S])])  # makes the weights
+    theirs.scale_weight.assign(0.3)
     expected = [theirs([tf.constant(query), tf.zeros([B, S])])[0] for query in np.swapaxes(QUERIES, 0, 1)]
     read(ours)  # makes the weights
     ours.key_layer.kernel.assign(theirs.memory_layer.kernel)
