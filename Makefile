@@ -7,8 +7,8 @@
 # make test-all  all three
 # make test-addons   the tests against tensorflow-addons, in an environment with the extra `addons` (Python 3.11)
 # make test-backends the layers and the notebook on slots on JAX, in an environment without TensorFlow: under 8 minutes.
-#                BACKENDS="jax torch" adds PyTorch, of which PyPI has only a build of gigabytes for Linux; TORCH names
-#                another
+#                BACKENDS="jax torch" adds the layers on PyTorch, of which PyPI has only a build of gigabytes for Linux;
+#                TORCH names another
 # make test-faults   kill -9 and the like by the hundred; long
 # make check     the linter, the type checker and make test
 # make docs      the site of docs/, as HTML in build/docs
@@ -50,9 +50,12 @@ test-addons: .venv-addons/installed
 
 test-backends: $(BACKENDS:%=test-%)
 
-test-jax test-torch: test-%: .venv-%/installed
-	$(UNOPTIMIZED) KERAS_BACKEND=$* .venv-$*/bin/python -m pytest --noconftest \
+test-jax: .venv-jax/installed
+	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest --noconftest \
 		tests/attention/test_backends.py tests/docs/test_notebook.py -k "backends or slots"
+
+test-torch: .venv-torch/installed
+	KERAS_BACKEND=torch .venv-torch/bin/python -m pytest --noconftest tests/attention/test_backends.py
 
 test-faults: $(VENV)/installed
 	$$(unshare $(MOUNTING) true 2> /dev/null && echo unshare $(MOUNTING)) \

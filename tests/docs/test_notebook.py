@@ -1,6 +1,6 @@
 """The notebooks run from start to end, and their committed outputs come from the committed cells.
 
-`make test-backends` runs the one on slots on JAX and PyTorch; elsewhere, it runs on TensorFlow.
+`make test-backends` runs the one on slots on JAX; elsewhere, it runs on TensorFlow.
 """
 
 import os
