@@ -23,22 +23,24 @@ TORCH ?= torch
 VENV := .venv$(addprefix -tf,$(TENSORFLOW))
 BIN := $(VENV)/bin
 PYTEST := -m pytest -n 2 --dist worksteal
-# What XLA compiles in these tests runs a few times: making it fast would take longer.
-UNOPTIMIZED := XLA_FLAGS=--xla_backend_optimization_level=0
 MOUNTING := --map-root-user --mount # what lets any user mount a disk to fill
 
-.PHONY: demo test test-rest test-long test-all test-addons test-backends test-jax test-torch test-faults lint check docs clean
+.PHONY: demo test test-rest test-long test-all test-addons test-backends test-jax test-torch test-faults lint check docs \
+	clean
 
 demo: $(VENV)/installed
 	$(BIN)/python scripts/demo.py --output runs/demo
 
+# What XLA compiles in these tests runs a few times: making it fast would take longer.
+test test-rest: export XLA_FLAGS := --xla_backend_optimization_level=0
+
 test: $(VENV)/installed
-	$(UNOPTIMIZED) $(BIN)/python $(PYTEST) -m "not slow and not long"
+	$(BIN)/python $(PYTEST) -m "not slow and not long"
 
 # Two runs of pytest, because TensorFlow keeps what XLA has compiled until a process ends.
 test-rest: $(VENV)/installed
-	$(UNOPTIMIZED) $(BIN)/python $(PYTEST) -m "slow and not long" tests/attention tests/models
-	$(UNOPTIMIZED) $(BIN)/python $(PYTEST) -m "slow and not long" --ignore tests/attention --ignore tests/models
+	$(BIN)/python $(PYTEST) -m "slow and not long" tests/attention tests/models
+	$(BIN)/python $(PYTEST) -m "slow and not long" --ignore tests/attention --ignore tests/models
 
 test-long: $(VENV)/installed
 	$(BIN)/python $(PYTEST) -m long
