@@ -28,15 +28,21 @@ def _table(found: re.Match) -> str:
     path, measurement = found["path"], found["measurement"]
     rows = measured_rows(path, measurement) if measurement else files.read_csv(path)
     if found["cells"]:
-        header = found["columns"] or "system"
-        rows = pivot([_with_cell(row, header, found["cells"]) for row in rows], found["rows"], header, "cell")
+        rows = _wide(rows, found["rows"], found["columns"] or "system", found["cells"].split(" | "))
     elif found["chosen"]:
         rows = [{column: row[column] for column in found["chosen"].split(" | ")} for row in rows]
     return found["mark"] + markdown(rows) + END
 
 
-def _with_cell(row: dict, header: str, cells: str) -> dict:
-    """Returns a row with the text of its table cell as `cell`, and in the column `header` that above the cell."""
-    value, *others = (row[name] for name in cells.split(" | "))
-    above = f"L = {row['L']}" if header == "L" else row[header]
-    return {**row, header: above, "cell": " ".join([value, *(f"({other})" for other in others)])}
+def _wide(rows: list[dict], index: str, columns: str, values: list[str]) -> list[dict]:
+    """Pivots rows; each entry has the first of `values`, and the others in parentheses."""
+    first, *others = values
+    entries = [
+        {
+            index: row[index],
+            columns: f"L = {row['L']}" if columns == "L" else row[columns],
+            "entry": " ".join([row[first], *(f"({row[other]})" for other in others)]),
+        }
+        for row in rows
+    ]
+    return pivot(entries, index, columns, "entry")

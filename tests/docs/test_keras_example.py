@@ -19,8 +19,12 @@ TEXT = (ROOT / "docs/keras_example/cross_attention_over_slots.py").read_text(enc
 def names():
     """The names that the example defines, run with few examples and without XLA, which compiles for long."""
     text = TEXT
-    changes = {"epochs = 10\n": "epochs = 1\n", "(12_800)": "(64)", "(500)": "(8)"}
-    changes["model.compile(\n"] = "model.compile(\n        jit_compile=False,\n"
+    changes = {
+        "epochs = 10\n": "epochs = 1\n",
+        "(12_800)": "(64)",
+        "(500)": "(8)",
+        "model.compile(\n": "model.compile(jit_compile=False,\n",
+    }
     for old, new in changes.items():
         assert old in text
         text = text.replace(old, new)

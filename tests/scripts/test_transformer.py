@@ -43,7 +43,7 @@ def test_steps_have_the_logits_of_teacher_forcing_which_padding_does_not_change(
 
 
 def test_a_compiled_greedy_search_takes_the_most_probable_token():
-    model = made.__wrapped__("windowed slots")
+    model = made.__wrapped__("windowed slots")  # a model of its own, whose weights it changes
     model.classify.kernel.assign(ops.transpose(ops.roll(model.embedding.embeddings, 1, 0)))  # each calls for the next
     find = tf.function(lambda source: search(model, model.memorize(source), 1, 8, end=-1), jit_compile=True)
     found = ops.convert_to_numpy(find(SOURCES))
