@@ -59,7 +59,9 @@ KINDS = {  # by name; all others are Kind()
     "spelled": _TESTED,
     "bridge_translation": _TESTED,
     # Runs on longer examples start from those on single verses.
-    "long_texts": Kind(("long_texts", "long_texts_verses", "long_texts_documents"), split="test"),
+    "long_texts": Kind(
+        ("long_texts", "long_texts_verses", "long_texts_documents", "long_texts_synopses"), split="test"
+    ),
     "baselines_translation": _TESTED,
     "windowed_memory": Kind(("windowed_memory", "windowed_memory_200", "windowed_memory_slots")),
     "speech": _TESTED,
