@@ -21,12 +21,12 @@ _SHUFFLE_ROUNDS = 24  # TensorFlow's default of 4 leaves neighbours and epochs c
 def bucket_widths(histogram: np.ndarray, num_buckets: int) -> np.ndarray:
     """Returns at most `num_buckets` padded widths, ascending, for `histogram[n]` sentences of length n.
 
-    They make few shapes and little padding: they are equal quantiles of the lengths. Where these give more than twice
-    as many positions as the widths of `_split_widths`, as with a few long sentences among short ones, those are
+    They make few shapes and little padding: they are equal quantiles of the lengths. Where these give more than 1.5
+    times as many positions as the widths of `_split_widths`, as with a few long sentences among short ones, those are
     returned instead.
     """
     quantiles, split = _quantile_widths(histogram, num_buckets), _split_widths(histogram, num_buckets)
-    return split if 2 * _positions(histogram, split) < _positions(histogram, quantiles) else quantiles
+    return split if 1.5 * _positions(histogram, split) < _positions(histogram, quantiles) else quantiles
 
 
 def _quantile_widths(histogram: np.ndarray, num_buckets: int) -> np.ndarray:
