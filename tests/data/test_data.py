@@ -135,6 +135,8 @@ def test_buckets_hold_equal_shares_of_the_lengths():
     assert bucket_widths(np.bincount(np.array([3, 3, 5, 9, 9, 20])), 2**31).tolist() == [3, 5, 9, 20]
     assert bucket_widths(np.bincount(np.array([1, 1, 1, 50])), 2).tolist() == [1, 50]
     assert bucket_widths(np.bincount(np.repeat([5, 10, 20, 40], [50, 30, 15, 5])), 4).tolist() == [5, 10, 40]
+    with_two_long = np.append(np.repeat(np.arange(1, 101), 2), [300, 300])  # quantiles need 1.6 times the positions
+    assert bucket_widths(np.bincount(with_two_long), 4).tolist() == [25, 50, 100, 300]
 
 
 @pytest.mark.parametrize("num_buckets", [2, 8])
