@@ -176,7 +176,7 @@ def _trained(
     folder = getattr(config.training, key)
     try:
         run = Run(folder)
-        model, _ = load_model(run)
+        model, _ = load_model(run, run.config)
     except (ConfigError, RunError) as error:
         problem = error.problem if isinstance(error, RunError) else error
         raise type(error)(f"training.{key}: {problem}") from error
