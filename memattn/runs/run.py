@@ -17,6 +17,7 @@ from memattn.data.features import SOURCE_METADATA
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError, short
+from memattn.plain_values import differences
 from memattn.runs import CONFIG, check_exist
 from memattn.runs.result import Result
 
@@ -127,15 +128,7 @@ class Run:
         hypotheses, references = (os.path.join(folder, name) for name in (HYPOTHESES, REFERENCES))
         return files.read_lines(hypotheses), files.read_lines(references)
 
-    def create(
-        self,
-        config: Config,
-        vocabulary: Vocabulary,
-        tokenizer: Tokenizer,
-        metadata: dict[str, Any],
-        *,
-        may_grow: bool = True,
-    ) -> None:
+    def create(self, config: Config, vocabulary: Vocabulary, tokenizer: Tokenizer, metadata: dict[str, Any]) -> None:
         """Makes the run folder, or checks that it is one of the same config and training data.
 
         Writes nothing into a folder that holds files of another run or corpus. The config of an existing run folder
@@ -145,7 +138,6 @@ class Run:
           config: config of the run.
           vocabulary, tokenizer: vocabulary and tokenizer of the training data.
           metadata: properties of the training data that the model depends on.
-          may_grow: whether `training.max_steps` may have been raised since the folder was made.
 
         Raises ConfigError, DataError, RunError if another process trains in a new folder, OSError.
         """
@@ -155,7 +147,7 @@ class Run:
                 if not self.exists:
                     self._make(config, contents)
                     return
-        self.check_config(config, may_grow=may_grow)
+        self.check_config(config, may_train_longer=config.training.can_train_longer)
         for path, content in ((self._path(name), content) for name, content in contents.items()):
             if files.read_text(path) != content:
                 problem = f"does not fit the data in {config.data.path}, which has changed since this run began"
@@ -175,13 +167,13 @@ class Run:
         files.write(self._path(CONFIG), configs.dump(config))
         self.config = config
 
-    def check_config(self, config: Config, *, may_grow: bool) -> None:
-        """Raises ConfigError unless a config is that of the run, or differs only in a raised `training.max_steps`."""
+    def check_config(self, config: Config, *, may_train_longer: bool) -> None:
+        """Raises ConfigError unless a config is that of the run; `may_train_longer` allows a greater max_steps."""
         stored = self.config
-        if may_grow and config.training.max_steps > stored.training.max_steps:
+        if may_train_longer and config.training.max_steps > stored.training.max_steps:
             training = dataclasses.replace(stored.training, max_steps=config.training.max_steps)
             stored = dataclasses.replace(stored, training=training)
-        if differing := configs.differences(configs.to_dict(stored), configs.to_dict(config)):
+        if differing := differences(configs.to_dict(stored), configs.to_dict(config)):
             problem = f"holds a run of another config: {', '.join(map(str, differing))}"
             if any(each.key == "training.max_steps" for each in differing):
                 problem += "; memattn-train may raise training.max_steps, unless the learning rate depends on it"

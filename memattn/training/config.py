@@ -200,14 +200,14 @@ class TrainingConfig(Options):
         if self.teacher and self.init_from:
             yield "teacher", "given beside training.init_from; give one of them"
 
+    @property
+    def can_train_longer(self) -> bool:
+        """Whether a greater `max_steps` would have changed no learning rate of a past step."""
+        longer = dataclasses.replace(self, max_steps=2 * self.max_steps)
+        steps = {0, self.max_steps // 2, self.max_steps - 1}
+        return all(learning_rate(self, step, 0) == learning_rate(longer, step, 0) for step in steps)
 
-def learning_rate(training: "TrainingConfig", step: int, decays: int) -> float:
+
+def learning_rate(training: TrainingConfig, step: int, decays: int) -> float:
     """Returns the learning rate of the next update."""
     return training.learning_rate * SCHEDULES[training.schedule](training, step, decays)
-
-
-def depends_on_max_steps(training: "TrainingConfig") -> bool:
-    """Returns whether a greater `max_steps` would have changed the learning rate of a past step."""
-    longer = dataclasses.replace(training, max_steps=2 * training.max_steps)
-    steps = {0, training.max_steps // 2, training.max_steps - 1}
-    return any(learning_rate(training, step, 0) != learning_rate(longer, step, 0) for step in steps)

@@ -21,7 +21,6 @@ from memattn.runs import checkpoints
 from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.run import Run
 from memattn.runs.trained import LENGTH_REGRESSION, build_model, load_model
-from memattn.training.config import depends_on_max_steps
 from memattn.training.distribution import Workers
 from memattn.training.progress import Progress
 from memattn.training.step import TrainingStep
@@ -76,8 +75,7 @@ class OpenRun:
             _copy_weights("teacher", teacher, self.model, _ENCODER)
         with workers.barrier():
             self.validation = Validation(config, self.model, vocabulary, tokenizer)
-        may_grow = not depends_on_max_steps(training)
-        workers.on_chief(lambda: self.run_folder.create(config, vocabulary, tokenizer, metadata, may_grow=may_grow))
+        workers.on_chief(self.run_folder.create, config, vocabulary, tokenizer, metadata)
         self.progress = Progress()
         with workers.barrier():
             self._restore()
