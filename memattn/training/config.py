@@ -154,7 +154,7 @@ class TrainingConfig(Options):
     optimizer: Annotated[str, OneOf(OPTIMIZERS)] = "adam"  # optimizer of Keras
     # further arguments of the optimizer in Keras, such as {momentum: 0.9} for sgd
     optimizer_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    learning_rate: Annotated[float, Range(above=0, below=3.4e38)] = 1e-4  # learning rate before the schedule
+    learning_rate: Annotated[float, Range(above=0)] = 1e-4  # learning rate before the schedule
     # epsilon of adam, and of the other optimizers that have one; google/seq2seq's example configs have 8e-7
     adam_epsilon: Annotated[float, Range(at_least=1e-30, below=1)] = 1e-7
     # learning rate over training. inverse_sqrt: rises, then falls with the square root of the step; linear: falls to 0
@@ -191,7 +191,7 @@ class TrainingConfig(Options):
     teacher: str | None = None
     # initial weight of the distance to the teacher's contexts, a mean squared difference; 0: only the teacher's encoder
     # is used
-    teacher_weight: Annotated[float, Range(at_least=0, below=3.4e38)] = 1.0
+    teacher_weight: Annotated[float, Range(at_least=0)] = 1.0
     teacher_steps: PositiveInt = 1_000  # training steps in which teacher_weight falls to 0
     # compile with XLA; auto: from TensorFlow 2.20 on, but not for bfloat16 on a CPU or for Neural GPUs
     jit_compile: bool | Literal["auto"] = "auto"

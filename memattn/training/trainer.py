@@ -24,8 +24,8 @@ from memattn.data.batches import Position
 from memattn.errors import RunError
 from memattn.training.config import learning_rate
 from memattn.training.distribution import Workers, losing_workers
+from memattn.training.log import Log
 from memattn.training.opening import OpenRun
-from memattn.training.reporting import Log
 from memattn.training.step import UpdateResult
 
 _MOST_PENDING = 100  # steps that may run before training waits for their results
