@@ -141,29 +141,30 @@ class Run:
 
         Raises ConfigError, DataError, RunError if another process trains in a new folder, OSError.
         """
-        contents = {VOCABULARY: str(vocabulary), METADATA: json.dumps(metadata) + "\n", **tokenizer.files()}
+        content_by_name = {VOCABULARY: str(vocabulary), METADATA: json.dumps(metadata) + "\n", **tokenizer.files()}
+        contents = {self._path(name): content for name, content in content_by_name.items()}
         if not self.exists:
             with self.locked():
                 if not self.exists:
                     self._make(config, contents)
                     return
         self.check_config(config, may_train_longer=config.training.can_train_longer)
-        for path, content in ((self._path(name), content) for name, content in contents.items()):
+        for path, content in contents.items():
             if files.read_text(path) != content:
                 problem = f"does not fit the data in {config.data.path}, which has changed since this run began"
                 raise ConfigError(f"{path}: {problem}; use another --run_dir")
 
     def _make(self, config: Config, contents: dict[str, str]) -> None:
-        """Writes the files of a new run, its config last. Raises ConfigError if another run's are there, OSError."""
+        """Writes the files of a new run, the config last. Raises ConfigError if another run's are there, OSError."""
         if os.path.isdir(self.checkpoints):
             raise ConfigError(f"{self.folder}: holds checkpoints but no {CONFIG}; use another --run_dir")
-        for path, content in ((self._path(name), content) for name, content in contents.items()):
+        for path, content in contents.items():
             if os.path.exists(path) and files.read_text(path) != content:
                 problem = "of another run or corpus, or left by an interrupted start"
                 raise ConfigError(f"{path}: {problem}; use another --run_dir, or remove it")
         os.makedirs(self.folder, exist_ok=True)
-        for name, content in contents.items():
-            files.write(self._path(name), content)
+        for path, content in contents.items():
+            files.write(path, content)
         files.write(self._path(CONFIG), configs.dump(config))
         self.config = config
 

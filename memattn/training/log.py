@@ -45,7 +45,7 @@ class Log:
         with run.workers.entered_on_chief(_recording_into(run.run_folder.events)), contextlib.ExitStack() as stack:
             if run.restored:
                 self.say(f"resuming from {run.restored}")
-            if run.step.jit_compile:
+            if run.training_step.jit_compile:
                 self.say(f"compiling for {len(run.batches.widths)} padded lengths: the first steps take longer")
             if run.workers.is_chief:
                 stack.enter_context(console.showing(self.progress_parts))

@@ -39,7 +39,7 @@ class OpenRun:
       workers: the processes that train it.
       batches: training data.
       model: model with initial weights, or with those of the checkpoint that the run resumes from.
-      step: updates the model.
+      training_step: updates the model.
       validation: scores the model.
       progress: progress of the run so far, the same on every worker.
       recent: the last checkpoints, from which training resumes: weights, optimizer, progress.
@@ -68,7 +68,7 @@ class OpenRun:
         with workers.strategy.scope():
             self.model = build_model(config, len(vocabulary), metadata)
             replicated = _replicated(teacher, self.model) if teacher and training.teacher_weight else None
-            self.step = TrainingStep(self.model, training, workers.strategy, replicated)
+            self.training_step = TrainingStep(self.model, training, workers.strategy, replicated)
         if initial:
             _copy_weights("init_from", initial, self.model)
         elif teacher and not steps:
@@ -124,8 +124,8 @@ class OpenRun:
 
     def _restore(self) -> None:
         """Restores the newest readable checkpoint, if any is listed. Raises RunError if none of those can be read."""
-        recent = self.run_folder.checkpoints
-        checkpoint = Checkpoint(self.model, self.step.optimizer, progress=self.progress, step=self.step.state)
+        recent, step = self.run_folder.checkpoints, self.training_step
+        checkpoint = Checkpoint(self.model, step.optimizer, progress=self.progress, step=step.state)
         try:
             self.restored = checkpoints.restore(checkpoint, recent)
         except RunError as error:

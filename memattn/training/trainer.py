@@ -91,7 +91,7 @@ class Trainer:
         while not progress.finished and not self.stopping.agreed:
             batches, positions = zip(*itertools.islice(stream, training.accumulate), strict=True)
             rate = learning_rate(training, progress.step, progress.decays)
-            result = run.step(batches, progress.step, rate)  # does not wait for the devices
+            result = run.training_step(batches, progress.step, rate)  # does not wait for the devices
             self.pending.append((progress.step + 1, result, progress.position))  # where the batches of this step begin
             progress.add_step(batches, positions[-1])  # where those of the next step begin
             if len(self.pending) == _MOST_PENDING:
