@@ -5,6 +5,5 @@ from memattn.config.sections import Config, ModelConfig, SweepConfig
 from memattn.data.config import CopyConfig, DataConfig, TaskConfig
 from memattn.models.neural_gpu import NeuralGPUConfig
 from memattn.models.seq2seq import Seq2SeqConfig
-from memattn.plain_values import differences
 from memattn.search.config import DecodingConfig, SampleConfig
 from memattn.training.config import TrainingConfig

@@ -193,9 +193,9 @@ class TrainingBatches:
     def stream(self, epoch: int, window: int, batch: int) -> Iterator[tuple[Batch, Position]]:
         """Yields batches without end, from the given one on, each with the position of the next batch."""
         while True:
-            for ids in self.window(epoch, window, batch):
+            for padded in self.window(epoch, window, batch):
                 batch += 1
-                yield ids, (epoch, window, batch)
+                yield padded, (epoch, window, batch)
             window, batch = window + 1, 0
             if window == self.windows:
                 epoch, window = epoch + 1, 0

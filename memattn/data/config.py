@@ -1,7 +1,7 @@
 """Options of the data: the corpus, and the tasks whose corpora training writes."""
 
 import dataclasses
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from memattn.data.corpus import READERS
 from memattn.data.tasks import TASKS
@@ -13,8 +13,6 @@ _ARITHMETIC = ("addition", "multiplication")
 @dataclasses.dataclass(frozen=True)
 class CopyConfig(Options):
     """The paper's copy task: uniform random symbols. Training writes the corpus if it does not exist."""
-
-    key: ClassVar[str] = "data.copy"
 
     # L: lengths are uniform on 0 to L. A length is the number of symbols in a source; for lookup, of keys; for
     # arithmetic, of digits in the longer operand
@@ -44,8 +42,6 @@ class CopyConfig(Options):
 @dataclasses.dataclass(frozen=True)
 class TaskConfig(CopyConfig):
     """A task whose targets follow from the sources by a rule. Training writes the corpus if it does not exist."""
-
-    key: ClassVar[str] = "data.task"
 
     # what the target is. copy: the source; reverse: the source backwards; sort: its symbols in ascending order; lookup:
     # the values of up to L keys in their order, where the source has keys and values in random order; selective_copy:
@@ -115,5 +111,5 @@ class DataConfig(Options):
         if self.copy and self.task:
             yield "task", "given beside data.copy, which is the task copy; one of them has to be null"
         if self.source == "features" and self.generated:
-            problem = f"features are for a prepared corpus; {self.generated.key} has tokens"
-            yield "source", problem
+            key = "data.task" if self.task else "data.copy"
+            yield "source", f"features are for a prepared corpus; {key} has tokens"

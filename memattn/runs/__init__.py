@@ -1,4 +1,7 @@
-"""Run folders: config, vocabulary and checkpoints, and the trained models that they hold."""
+"""Run folders: config, vocabulary and checkpoints, and the trained models that they hold.
+
+This module imports no TensorFlow: commands check their run folders before they do.
+"""
 
 import os
 from collections.abc import Iterable

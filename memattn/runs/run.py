@@ -17,6 +17,7 @@ from memattn.data.features import SOURCE_METADATA
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError, short
+from memattn.plain_values import differences
 from memattn.runs import CONFIG, check_exist
 from memattn.runs.result import Result
 
@@ -127,15 +128,7 @@ class Run:
         hypotheses, references = (os.path.join(folder, name) for name in (HYPOTHESES, REFERENCES))
         return files.read_lines(hypotheses), files.read_lines(references)
 
-    def create(
-        self,
-        config: Config,
-        vocabulary: Vocabulary,
-        tokenizer: Tokenizer,
-        metadata: dict[str, Any],
-        *,
-        may_grow: bool = True,
-    ) -> None:
+    def create(self, config: Config, vocabulary: Vocabulary, tokenizer: Tokenizer, metadata: dict[str, Any]) -> None:
         """Makes the run folder, or checks that it is one of the same config and training data.
 
         Writes nothing into a folder that holds files of another run or corpus. The config of an existing run folder
@@ -145,43 +138,43 @@ class Run:
           config: config of the run.
           vocabulary, tokenizer: vocabulary and tokenizer of the training data.
           metadata: properties of the training data that the model depends on.
-          may_grow: whether `training.max_steps` may have been raised since the folder was made.
 
         Raises ConfigError, DataError, RunError if another process trains in a new folder, OSError.
         """
-        contents = {VOCABULARY: str(vocabulary), METADATA: json.dumps(metadata) + "\n", **tokenizer.files()}
+        content_by_name = {VOCABULARY: str(vocabulary), METADATA: json.dumps(metadata) + "\n", **tokenizer.files()}
+        contents = {self._path(name): content for name, content in content_by_name.items()}
         if not self.exists:
             with self.locked():
                 if not self.exists:
                     self._make(config, contents)
                     return
-        self.check_config(config, may_grow=may_grow)
-        for path, content in ((self._path(name), content) for name, content in contents.items()):
+        self.check_config(config, may_train_longer=config.training.can_train_longer)
+        for path, content in contents.items():
             if files.read_text(path) != content:
                 problem = f"does not fit the data in {config.data.path}, which has changed since this run began"
                 raise ConfigError(f"{path}: {problem}; use another --run_dir")
 
     def _make(self, config: Config, contents: dict[str, str]) -> None:
-        """Writes the files of a new run, its config last. Raises ConfigError if another run's are there, OSError."""
+        """Writes the files of a new run, the config last. Raises ConfigError if another run's are there, OSError."""
         if os.path.isdir(self.checkpoints):
             raise ConfigError(f"{self.folder}: holds checkpoints but no {CONFIG}; use another --run_dir")
-        for path, content in ((self._path(name), content) for name, content in contents.items()):
+        for path, content in contents.items():
             if os.path.exists(path) and files.read_text(path) != content:
                 problem = "of another run or corpus, or left by an interrupted start"
                 raise ConfigError(f"{path}: {problem}; use another --run_dir, or remove it")
         os.makedirs(self.folder, exist_ok=True)
-        for name, content in contents.items():
-            files.write(self._path(name), content)
+        for path, content in contents.items():
+            files.write(path, content)
         files.write(self._path(CONFIG), configs.dump(config))
         self.config = config
 
-    def check_config(self, config: Config, *, may_grow: bool) -> None:
-        """Raises ConfigError unless a config is that of the run, or differs only in a raised `training.max_steps`."""
+    def check_config(self, config: Config, *, may_train_longer: bool) -> None:
+        """Raises ConfigError unless a config is that of the run; `may_train_longer` allows a greater max_steps."""
         stored = self.config
-        if may_grow and config.training.max_steps > stored.training.max_steps:
+        if may_train_longer and config.training.max_steps > stored.training.max_steps:
             training = dataclasses.replace(stored.training, max_steps=config.training.max_steps)
             stored = dataclasses.replace(stored, training=training)
-        if differing := configs.differences(configs.to_dict(stored), configs.to_dict(config)):
+        if differing := differences(configs.to_dict(stored), configs.to_dict(config)):
             problem = f"holds a run of another config: {', '.join(map(str, differing))}"
             if any(each.key == "training.max_steps" for each in differing):
                 problem += "; memattn-train may raise training.max_steps, unless the learning rate depends on it"

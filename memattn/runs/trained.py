@@ -104,7 +104,7 @@ def load(run_dirs: Sequence[str], overrides: Sequence[str] = (), average: int | 
     run_configs = [run.config_with(overrides) for run in runs]
     models, paths = [], []
     for run, config in zip(runs, run_configs, strict=True):
-        model, read = load_model(run, average, config.decoding.precision)
+        model, read = load_model(run, config, average)
         models.append(model)
         paths += read
         if run is not runs[0]:
@@ -114,17 +114,17 @@ def load(run_dirs: Sequence[str], overrides: Sequence[str] = (), average: int | 
     return Trained(runs, models, paths, run_configs[0], words)
 
 
-def load_model(run: Run, average: int | None = None, precision: str | None = None) -> tuple[Model, list[str]]:
+def load_model(run: Run, config: Config, average: int | None = None) -> tuple[Model, list[str]]:
     """Returns the trained model of a run, and the paths of the checkpoints that its weights are from.
 
     Args:
+      config: the run's config, with or without overrides. The model computes in the precision of `decoding`, by default
+        that of `training`.
       average: number of the last checkpoints whose weights are averaged; None takes the best weights.
-      precision: type that the model computes in; by default that of `decoding` or else of `training`.
 
     Raises DataError, RunError, OSError, and ConfigError for options that do not fit the installed libraries.
     """
-    config = run.config
-    model = build_model(config, len(run.vocabulary), run.metadata, precision or config.decoding.precision)
+    model = build_model(config, len(run.vocabulary), run.metadata, config.decoding.precision)
     if average:
         return model, checkpoints.restore_average(model, run.checkpoints, average)
     try:

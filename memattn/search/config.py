@@ -16,7 +16,7 @@ class SampleConfig(Options):
     # draw from the most probable tokens that together have this probability; null: from all
     top_p: Annotated[float, Range(above=0, below=1)] | None = None
     # divides the logits; below 1, probable tokens become more probable
-    temperature: Annotated[float, Range(at_least=1e-6, below=1e30)] = 1.0
+    temperature: Annotated[float, Range(at_least=1e-6)] = 1.0
     seed: Seed = 1  # seed of the samples, combined with each sentence's number
 
 

@@ -65,7 +65,7 @@ def run_sweep(
         missing = {}
         for name, run in runs.items():
             if run.exists:
-                run.check_config(run_configs[name], may_grow=False)
+                run.check_config(run_configs[name], may_train_longer=False)
             files.make_folder(run.folder)
             files.write(f"{run.folder}.yaml", configs.dump(run_configs[name]))
             result = result_of(run, run_configs[name], split, average)

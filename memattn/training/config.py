@@ -154,7 +154,7 @@ class TrainingConfig(Options):
     optimizer: Annotated[str, OneOf(OPTIMIZERS)] = "adam"  # optimizer of Keras
     # further arguments of the optimizer in Keras, such as {momentum: 0.9} for sgd
     optimizer_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    learning_rate: Annotated[float, Range(above=0, below=3.4e38)] = 1e-4  # learning rate before the schedule
+    learning_rate: Annotated[float, Range(above=0)] = 1e-4  # learning rate before the schedule
     # epsilon of adam, and of the other optimizers that have one; google/seq2seq's example configs have 8e-7
     adam_epsilon: Annotated[float, Range(at_least=1e-30, below=1)] = 1e-7
     # learning rate over training. inverse_sqrt: rises, then falls with the square root of the step; linear: falls to 0
@@ -191,7 +191,7 @@ class TrainingConfig(Options):
     teacher: str | None = None
     # initial weight of the distance to the teacher's contexts, a mean squared difference; 0: only the teacher's encoder
     # is used
-    teacher_weight: Annotated[float, Range(at_least=0, below=3.4e38)] = 1.0
+    teacher_weight: Annotated[float, Range(at_least=0)] = 1.0
     teacher_steps: PositiveInt = 1_000  # training steps in which teacher_weight falls to 0
     # compile with XLA; auto: from TensorFlow 2.20 on, but not for bfloat16 on a CPU or for Neural GPUs
     jit_compile: bool | Literal["auto"] = "auto"
@@ -200,14 +200,14 @@ class TrainingConfig(Options):
         if self.teacher and self.init_from:
             yield "teacher", "given beside training.init_from; give one of them"
 
+    @property
+    def can_train_longer(self) -> bool:
+        """Whether a greater `max_steps` would have changed no learning rate of a past step."""
+        longer = dataclasses.replace(self, max_steps=2 * self.max_steps)
+        steps = {0, self.max_steps // 2, self.max_steps - 1}
+        return all(learning_rate(self, step, 0) == learning_rate(longer, step, 0) for step in steps)
 
-def learning_rate(training: "TrainingConfig", step: int, decays: int) -> float:
+
+def learning_rate(training: TrainingConfig, step: int, decays: int) -> float:
     """Returns the learning rate of the next update."""
     return training.learning_rate * SCHEDULES[training.schedule](training, step, decays)
-
-
-def depends_on_max_steps(training: "TrainingConfig") -> bool:
-    """Returns whether a greater `max_steps` would have changed the learning rate of a past step."""
-    longer = dataclasses.replace(training, max_steps=2 * training.max_steps)
-    steps = {0, training.max_steps // 2, training.max_steps - 1}
-    return any(learning_rate(training, step, 0) != learning_rate(longer, step, 0) for step in steps)

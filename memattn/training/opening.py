@@ -1,7 +1,7 @@
 """Opens a run folder for training: reads the data, builds the model, and makes the folder or resumes the run in it."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, cast
 
 import tensorflow as tf
@@ -21,14 +21,12 @@ from memattn.runs import checkpoints
 from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.run import Run
 from memattn.runs.trained import LENGTH_REGRESSION, build_model, load_model
-from memattn.training.config import depends_on_max_steps
 from memattn.training.distribution import Workers
 from memattn.training.progress import Progress
 from memattn.training.step import TrainingStep
 from memattn.training.validation import Validation
 
 _ENCODER = ("encoder/", "source_embedding/")  # prefixes of the paths of an encoder's weights
-DIVERGENCE_ADVICE = "a smaller training.learning_rate or training.clip_norm may help"
 
 
 class OpenRun:
@@ -41,7 +39,7 @@ class OpenRun:
       workers: the processes that train it.
       batches: training data.
       model: model with initial weights, or with those of the checkpoint that the run resumes from.
-      step: updates the model.
+      training_step: updates the model.
       validation: scores the model.
       progress: progress of the run so far, the same on every worker.
       recent: the last checkpoints, from which training resumes: weights, optimizer, progress.
@@ -57,13 +55,11 @@ class OpenRun:
         not_shared = f"{folder}: the workers see different checkpoints in it; all must share the folder"
         with workers.barrier():
             steps = list(map(checkpoints.step_of, checkpoints.listed(self.run_folder.checkpoints)))  # newest first
-            vocabulary, tokenizer = self._read_data()
-            data = vocabulary, tokenizer, self.batches.corpus.source.metadata()
-            initial = _trained(config, "init_from", *data) if training.init_from and not steps else None
-            # Resumes from the oldest checkpoint if the newer ones are damaged.
-            is_taught = training.teacher_weight > 0 and bool(steps) and steps[-1] < training.teacher_steps
-            needs_teacher = training.teacher and (is_taught or not steps)
-            teacher = _trained(config, "teacher", *data) if needs_teacher else None
+            self.batches, vocabulary, tokenizer = _read_data(config)
+            initial = self._trained("init_from", vocabulary, tokenizer) if training.init_from and not steps else None
+            # If the newer checkpoints are damaged, the run resumes from the oldest one.
+            needs_teacher = not steps or (training.teacher_weight > 0 and steps[-1] < training.teacher_steps)
+            teacher = self._trained("teacher", vocabulary, tokenizer) if training.teacher and needs_teacher else None
             metadata = self._metadata(initial)
         contents = [configs.dump(config), str(vocabulary), tokenizer.files(), metadata]
         workers.check_equal(contents, f"{folder}: the workers have different configs or data; start all with the same")
@@ -72,42 +68,44 @@ class OpenRun:
         with workers.strategy.scope():
             self.model = build_model(config, len(vocabulary), metadata)
             replicated = _replicated(teacher, self.model) if teacher and training.teacher_weight else None
-            self.step = TrainingStep(self.model, training, workers.strategy, replicated)
+            self.training_step = TrainingStep(self.model, training, workers.strategy, replicated)
         if initial:
             _copy_weights("init_from", initial, self.model)
         elif teacher and not steps:
             _copy_weights("teacher", teacher, self.model, _ENCODER)
         with workers.barrier():
             self.validation = Validation(config, self.model, vocabulary, tokenizer)
-        may_grow = not depends_on_max_steps(training)
-        workers.on_chief(lambda: self.run_folder.create(config, vocabulary, tokenizer, metadata, may_grow=may_grow))
+        workers.on_chief(self.run_folder.create, config, vocabulary, tokenizer, metadata)
         self.progress = Progress()
         with workers.barrier():
             self._restore()
         self.progress.resume(training)
         workers.check_equal(self.progress.step, not_shared)
-        self.progress.deserialize(workers.on_chief(self.progress.serialize))
 
-    def _read_data(self) -> tuple[Vocabulary, Tokenizer]:
-        """Reads the training data, which it writes first if it is that of a task."""
-        data, training = self.config.data, self.config.training
-        if data.generated is not None:
-            tasks.prepare(data.generated, data.path)
-        corpus.check_folder(data.path)
-        vocabulary = corpus.read_vocabulary(data.path)
-        self.batches = TrainingBatches(
-            corpus.read_corpus(data.path, "train", vocabulary, data.source),
-            batch_size=training.batch_size,
-            batch_type=training.batch_type,
-            num_buckets=data.num_buckets,
-            seed=training.seed,
-            max_source_length=data.max_source_length,
-            max_target_length=data.max_target_length,
-        )
-        return vocabulary, tokenizers.read(data.path)
+    def _trained(self, key: str, vocabulary: Vocabulary, tokenizer: Tokenizer) -> Model:
+        """Returns the model in the run folder that a key of `training` names.
+
+        Raises ConfigError if its data is not what this run needs, DataError, RunError, OSError.
+        """
+        folder = getattr(self.config.training, key)
+        try:
+            run = Run(folder)
+            model, _ = load_model(run, run.config)
+        except (ConfigError, RunError) as error:
+            problem = error.problem if isinstance(error, RunError) else error
+            raise type(error)(f"training.{key}: {problem}") from error
+        source_metadata = self.batches.corpus.source.metadata()
+        if not run.reads_as(vocabulary, tokenizer) or run.source_metadata != source_metadata:
+            advice = f"prepare the data with --vocabulary_of {folder}"
+            if self.config.data.generated:
+                advice = "it needs a task with the same tokens"
+            raise ConfigError(
+                f"training.{key}: the vocabulary, BPE or features of {folder} differ from the data's; {advice}"
+            )
+        return model
 
     def _metadata(self, initial: Model | None) -> dict[str, Any]:
-        """Returns what the model, and a training that resumes, must know about the training data: that of corpus.json.
+        """Returns the content of corpus.json: properties of the training data that must stay as they are.
 
         Eq. 10 keeps the S that the weights of `training.init_from` were trained with.
         """
@@ -126,8 +124,8 @@ class OpenRun:
 
     def _restore(self) -> None:
         """Restores the newest readable checkpoint, if any is listed. Raises RunError if none of those can be read."""
-        recent = self.run_folder.checkpoints
-        checkpoint = Checkpoint(self.model, self.step.optimizer, progress=self.progress, step=self.step.state)
+        recent, step = self.run_folder.checkpoints, self.training_step
+        checkpoint = Checkpoint(self.model, step.optimizer, progress=self.progress, step=step.state)
         try:
             self.restored = checkpoints.restore(checkpoint, recent)
         except RunError as error:
@@ -135,15 +133,12 @@ class OpenRun:
         self.recent = checkpoints.manager(checkpoint, recent, self.config.training.keep_checkpoints)
         self.best = checkpoints.manager(Checkpoint(self.model), self.run_folder.best, 1)
 
-    def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Locks the run folder against other trainings, and checks that it can be written.
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Locks the run folder against other trainings, and checks that it can be written; for the chief alone.
 
         Raises RunError if another process trains in it or has done so since the run was restored, OSError.
         """
-        return self.workers.entered_on_chief(self._locked_folder())
-
-    @contextlib.contextmanager
-    def _locked_folder(self) -> Iterator[None]:
         run_folder = self.run_folder
         with run_folder.locked():
             for path in (self.folder, run_folder.checkpoints, run_folder.best, run_folder.events):
@@ -154,40 +149,24 @@ class OpenRun:
             run_folder.raise_max_steps(self.config)
             yield
 
-    def write_validation(self, *, is_best: bool) -> None:
-        """Writes validation.csv, and the weights if the last validation is the best so far."""
-        if is_best:
-            self.workers.on_chief(self.best.save, self.progress.step)
-        self.workers.on_chief(files.write_csv, self.run_folder.validations_path, self.progress.validations)
 
-    def check_end(self) -> None:
-        """Raises RunError if the run ended without having learned anything."""
-        if self.progress.diverged:
-            raise RunError(f"{self.folder}: diverged: {self.progress.diverged}; {DIVERGENCE_ADVICE}")
-
-
-def _trained(
-    config: Config, key: str, vocabulary: Vocabulary, tokenizer: Tokenizer, source_metadata: Mapping[str, Any]
-) -> Model:
-    """Returns the model in the run folder that a key of `training` names.
-
-    Raises ConfigError if its data is not what the run needs, DataError, RunError, OSError.
-    """
-    folder = getattr(config.training, key)
-    try:
-        run = Run(folder)
-        model, _ = load_model(run)
-    except (ConfigError, RunError) as error:
-        problem = error.problem if isinstance(error, RunError) else error
-        raise type(error)(f"training.{key}: {problem}") from error
-    if not run.reads_as(vocabulary, tokenizer) or run.source_metadata != source_metadata:
-        advice = f"prepare the data with --vocabulary_of {folder}"
-        if config.data.generated:
-            advice = "it needs a task with the same tokens"
-        raise ConfigError(
-            f"training.{key}: the vocabulary, BPE or features of {folder} differ from the data's; {advice}"
-        )
-    return model
+def _read_data(config: Config) -> tuple[TrainingBatches, Vocabulary, Tokenizer]:
+    """Reads the training data, which it writes first if it is that of a task."""
+    data, training = config.data, config.training
+    if data.generated is not None:
+        tasks.prepare(data.generated, data.path)
+    corpus.check_folder(data.path)
+    vocabulary = corpus.read_vocabulary(data.path)
+    batches = TrainingBatches(
+        corpus.read_corpus(data.path, "train", vocabulary, data.source),
+        batch_size=training.batch_size,
+        batch_type=training.batch_type,
+        num_buckets=data.num_buckets,
+        seed=training.seed,
+        max_source_length=data.max_source_length,
+        max_target_length=data.max_target_length,
+    )
+    return batches, vocabulary, tokenizers.read(data.path)
 
 
 def _copy_weights(key: str, trained_model: Model, model: Model, prefixes: tuple[str, ...] = ("",)) -> None:

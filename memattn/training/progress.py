@@ -10,6 +10,7 @@ from memattn.data.batches import Batch, Position
 from memattn.data.vocabulary import PAD
 from memattn.evaluation.metrics import METRICS
 from memattn.training.config import TrainingConfig, learning_rate
+from memattn.training.step import UpdateResult
 
 
 class Progress(tf.train.experimental.PythonState):
@@ -58,12 +59,16 @@ class Progress(tf.train.experimental.PythonState):
         self.epoch, self.window, self.batch = position
         self.examples += sum(int((target[:, 0] != PAD).sum()) for _, target in batches)
 
-    def add_loss(self, loss: float, tokens: float) -> None:
-        """Adds the finite loss of an update, summed over its target tokens, and their number."""
-        self.interval_loss += loss
-        self.interval_tokens += tokens
-        if self.first_loss is None and tokens:
-            self.first_loss = loss / tokens
+    def add_result(self, result: UpdateResult) -> None:
+        """Adds the loss of an update; counts the update as bad if it was skipped."""
+        if not result.is_finite:
+            self.bad_steps += 1
+            return
+        self.bad_steps = 0
+        self.interval_loss += result.loss
+        self.interval_tokens += result.tokens
+        if self.first_loss is None:
+            self.first_loss = result.loss / result.tokens
 
     def add_validation(self, training: TrainingConfig, scores: Mapping[str, float], vocabulary_size: int) -> bool:
         """Notes the scores of a validation after this step, and what follows; returns whether they are the best so far.
@@ -103,14 +108,14 @@ class Progress(tf.train.experimental.PythonState):
         elif self.step >= training.max_steps:
             self.finished, self.is_out_of_steps = f"{self.step:,} steps", True
         if self.finished:
-            self.diverged = self.divergence(vocabulary_size)
+            self.diverged = self._divergence(vocabulary_size)
 
     def resume(self, training: TrainingConfig) -> None:
         """Resumes a run that had done all of its steps, if `max_steps` has been raised since."""
         if self.is_out_of_steps and self.step < training.max_steps:
             self.finished, self.is_out_of_steps, self.diverged = "", False, ""
 
-    def divergence(self, vocabulary_size: int) -> str:
+    def _divergence(self, vocabulary_size: int) -> str:
         """Returns why the updates since the last validation show that the weights are useless; "" if they do not.
 
         Weights are useless if all updates were skipped, or if the mean loss is above two bounds: the loss of the first

@@ -144,6 +144,7 @@ class TrainingStep:
         encoded_gradients, decoder_parts, sums = self._traced_decoder_gradients(
             encoded, target, decoder_seed, tokens, teaching
         )
+        # The chain rule, from what the decoder used of the encoded sources to the encoder's weights.
         pairs = zip(differentiable(encoded), encoded_gradients, strict=True)
         used = [(tensor, gradient) for tensor, gradient in pairs if gradient is not None]
         tensors, tensor_gradients = map(list, zip(*used, strict=True))

@@ -5,22 +5,31 @@ chief does, and how all take the same decisions, is in `distribution.Workers`.
 """
 
 import contextlib
+import io
 import itertools
+import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from memattn import console
+from memattn import console, files
 from memattn.config import Config
+from memattn.data.batches import Position
+from memattn.errors import RunError
 from memattn.training.config import learning_rate
 from memattn.training.distribution import Workers, losing_workers
+from memattn.training.log import Log
 from memattn.training.opening import OpenRun
-from memattn.training.reporting import Log
+from memattn.training.step import UpdateResult
 
+_MOST_PENDING = 100  # steps that may run before training waits for their results
+_ADVICE = "a smaller training.learning_rate or training.clip_norm may help"
 _PROGRESS_SECONDS = 0.25  # least time between two drawings of the progress line
 _STEPS_BETWEEN_AGREEMENTS = 10  # of several workers, as an agreement takes time
 
@@ -37,16 +46,21 @@ def train(config: Config, run_dir: str, strategy: tf.distribute.Strategy) -> int
 class Trainer:
     """The training of one run folder.
 
+    Training does not wait for a step's result: while the devices compute, further batches are prepared. Results are
+    read when a report, a validation or a checkpoint needs them, or when many are pending.
+
     Attributes:
       run: model, data, progress and checkpoints.
-      log: results of training steps, and all that is printed.
+      log: all that is printed and recorded.
       stopping: signals and the clock of checkpoints.
+      pending: number, unread result, and position of the first batch of the last steps.
     """
 
     def __init__(self, config: Config, run_dir: str, strategy: tf.distribute.Strategy):
         self.run = OpenRun(config, run_dir, Workers(strategy))
         self.log = Log(self.run)
         self.stopping = Stopping(self.run.workers, config.training.checkpoint_minutes)
+        self.pending: list[tuple[int, tf.Tensor, Position]] = []
         self._started = time.monotonic() - self.run.progress.seconds  # as if the run had never been stopped
 
     def train(self) -> int:
@@ -55,14 +69,14 @@ class Trainer:
         log.introduce()
         if progress.finished:
             log.say(f"already finished: {progress.finished} ({run.restored})")
-            run.check_end()
+            self._check_end()
             return 0
-        with self.stopping.listening(), run.locked(), log.opened():
+        with self.stopping.listening(), run.workers.entered_on_chief(run.locked()), log.opened():
             self._loop()
         if self.stopping.agreed:
             log.say(f"stopped by {self.stopping.agreed.name} at step {progress.step:,}; the same command resumes it")
             return 128 + self.stopping.agreed
-        run.check_end()
+        self._check_end()
         log.write_end()
         return 0
 
@@ -77,13 +91,16 @@ class Trainer:
         while not progress.finished and not self.stopping.agreed:
             batches, positions = zip(*itertools.islice(stream, training.accumulate), strict=True)
             rate = learning_rate(training, progress.step, progress.decays)
-            result = run.step(batches, progress.step, rate)  # does not wait for the devices
-            self.log.add(progress.step + 1, result, progress.position)  # where the batches of this step begin
+            result = run.training_step(batches, progress.step, rate)  # does not wait for the devices
+            self.pending.append((progress.step + 1, result, progress.position))  # where the batches of this step begin
             progress.add_step(batches, positions[-1])  # where those of the next step begin
+            if len(self.pending) == _MOST_PENDING:
+                self.collect()
             console.redraw(after=_PROGRESS_SECONDS)
             self.stopping.agree(progress.step)
             is_last = progress.step == training.max_steps
             if is_last or progress.step % training.log_every == 0:
+                self.collect()
                 self.log.write_steps()
             progress.validation_due = is_last or progress.step % training.validate_every == 0
             if progress.validation_due and not self.stopping.agreed:
@@ -95,7 +112,7 @@ class Trainer:
     def validate(self) -> None:
         """Scores the weights, and notes what follows. A validation that a signal to the chief interrupts stays due."""
         run, progress = self.run, self.run.progress
-        self.log.settle()
+        self.check_weights()
         begin = time.monotonic()
         console.redraw()
         scores = run.workers.on_chief(run.validation.scores, self.stopping.is_requested)
@@ -105,15 +122,59 @@ class Trainer:
         progress.seconds = time.monotonic() - self._started
         is_best = progress.add_validation(run.config.training, scores, run.model.vocabulary_size)
         self.log.write_validation(scores, time.monotonic() - begin, is_best=is_best)
-        run.write_validation(is_best=is_best)
+        if is_best:
+            run.workers.on_chief(run.best.save, progress.step)
+        run.workers.on_chief(files.write_csv, run.run_folder.validations_path, progress.validations)
         self.log.logged_at += time.monotonic() - begin  # as if the steps had followed each other
 
     def save(self) -> None:
         """Writes a checkpoint."""
-        self.log.settle()
+        self.check_weights()
         self.run.progress.seconds = time.monotonic() - self._started
         self.run.workers.on_chief(self.run.recent.save, self.run.progress.step)
         self.stopping.saved()
+
+    def collect(self) -> None:
+        """Waits for the pending steps. Raises RunError if too many updates in a row were not finite, and so skipped."""
+        progress = self.run.progress
+        for step, tensor, position in self.pending:
+            result = UpdateResult.read(tensor)
+            self.log.results.append(result)
+            progress.add_result(result)
+            if progress.bad_steps > self.run.config.training.max_bad_steps:
+                path = self._write_batches(step, position)
+                problem = f"the loss or its gradient is not finite at step {step}, whose batch is in {path}"
+                raise self._not_finite(problem)
+        self.pending.clear()
+
+    def check_weights(self) -> None:
+        """Waits for the pending steps. Raises as `collect`, and on all workers if weights are not finite."""
+        self.collect()
+        with self.run.workers.barrier():
+            if not all(np.isfinite(variable.numpy()).all() for variable in self.run.model.trainable_variables):
+                raise self._not_finite(f"the weights are not finite at step {self.run.progress.step}")
+
+    def _write_batches(self, step: int, position: Position) -> str:
+        """Writes the batches of a step, the first of which has this position, to a file; returns its path."""
+        run = self.run
+        batches = itertools.islice(run.batches.stream(*position), run.config.training.accumulate)
+        arrays: dict[str, Any] = {}
+        for number, ((source, target), _) in enumerate(batches):
+            arrays |= {f"source_{number}": source, f"target_{number}": target}
+        content, path = io.BytesIO(), os.path.join(run.folder, f"bad_step-{step}.npz")
+        np.savez(content, **arrays)
+        if run.workers.is_chief:
+            files.write(path, content.getvalue())
+        return path
+
+    def _not_finite(self, problem: str) -> RunError:
+        latest = self.run.recent.latest_checkpoint or "none"
+        return RunError(f"{self.run.folder}: {problem}; the last checkpoint is {latest}; {_ADVICE}")
+
+    def _check_end(self) -> None:
+        """Raises RunError if the run ended without having learned anything."""
+        if diverged := self.run.progress.diverged:
+            raise RunError(f"{self.run.folder}: diverged: {diverged}; {_ADVICE}")
 
 
 class Stopping:

@@ -34,7 +34,6 @@ class Validation:
     It decodes the validation split with `training.validation_beam_size`. Raises DataError, ConfigError.
 
     Attributes:
-      metrics: names of the metrics, in the order of their scores.
       warning: why BLEU may stay 0; None if it will not, or if another metric decides.
       example: a sentence of median length with its last translation, which is "" on workers that do not translate.
     """
@@ -42,7 +41,7 @@ class Validation:
     def __init__(self, config: Config, model: Model, vocabulary: Vocabulary, tokenizer: Tokenizer):
         path, metric = config.data.path, config.training.metric
         self._valid = evaluate.read_test_set(path, "valid", vocabulary, tokenizer, config.data.source)
-        self.metrics, kind = metrics.validation_metrics(metric), metrics.METRICS[metric].kind
+        self._metrics, kind = metrics.validation_metrics(metric), metrics.METRICS[metric].kind
         metrics.check_installed({kind})
         if kind == "trees" and not are_trees(self._valid.references):
             problem = f"{metric} compares trees, and {path} has other targets"
@@ -67,7 +66,7 @@ class Validation:
                 self._tokenizer,
                 lambda: self._scorer.target_loss(self._valid.source, self._valid.target, stop),
             )
-            scores = {name: score.value for name, score in metrics.scores(comparison, self.metrics).items()}
+            scores = {name: score.value for name, score in metrics.scores(comparison, self._metrics).items()}
         except StoppedError:
             return None
         self._example_tokens = translations[self._example_index].best

@@ -198,7 +198,8 @@ def test_another_use_of_a_run_is_refused(command, message, trained, capsys):
 def test_where_a_checkpoint_is_unreadable_an_older_checkpoint_is_restored(part, run_dir):
     cut(run_dir / CHECKPOINTS / f"step-4.{part}")
     folder = str(run_dir / CHECKPOINTS)
-    model, _ = load_model(Run(run_dir))
+    run = Run(run_dir)
+    model, _ = load_model(run, run.config)
     with pytest.warns(UserWarning, match="step-4: .*skipped"):
         assert checkpoints.restore(Checkpoint(model), folder) == os.path.join(folder, "step-2")
     expected = tf.train.load_checkpoint(os.path.join(folder, "step-2"))

@@ -10,6 +10,7 @@ import pytest
 from memattn import config as configs
 from memattn.attention import MECHANISMS, AttentionMechanism
 from memattn.errors import ConfigError
+from memattn.plain_values import differences
 from memattn.sweeps.runs import expand
 
 
@@ -319,13 +320,13 @@ def test_an_argument_without_a_default_is_required(load, monkeypatch):
 def test_differences_list_dotted_keys_with_both_values(load):
     theirs = configs.to_dict(load())
     ours = configs.to_dict(load(COPY, "training.seed=2", "model.attention.name=content"))
-    assert configs.differences(theirs, theirs) == []
-    assert [str(difference) for difference in configs.differences(theirs, ours)] == [
+    assert differences(theirs, theirs) == []
+    assert [str(difference) for difference in differences(theirs, ours)] == [
         "model.attention.name (memory there, content here)",
         "training.seed (1 there, 2 here)",
     ]
     task = {"name": "sort", "max_length": 5, "seed": 2}
-    assert [key for key, *_ in configs.differences({"max_length": 5, "seed": 1}, task)] == ["seed", "name"]
+    assert [key for key, *_ in differences({"max_length": 5, "seed": 1}, task)] == ["seed", "name"]
 
 
 def test_numbers_may_be_those_of_numpy():

@@ -179,7 +179,7 @@ def test_replicas_train_on_features_as_one_device_does(tmp_path):
     for name, strategy in {"one": NO_STRATEGY, "two": replicas(2)}.items():
         run = Trainer(config, str(tmp_path / name), strategy).run
         batch = next(run.batches.window(0, 0))
-        losses.append(run.step([batch], 0, 0.01).numpy())
+        losses.append(run.training_step([batch], 0, 0.01).numpy())
     np.testing.assert_allclose(*losses, rtol=1e-4)
 
 

@@ -26,7 +26,7 @@ def test_neither_memory_nor_traces_grow_with_steps(tiny_config, tmp_path, times)
     def validate_and_measure():
         validate()
         memory_sizes.append(resident_bytes())
-        trace_counts.append(traces(trainer.run.step) + traces(trainer.run.validation._searcher))
+        trace_counts.append(traces(trainer.run.training_step) + traces(trainer.run.validation._searcher))
 
     trainer.validate = validate_and_measure
     assert trainer.train() == 0

@@ -75,7 +75,6 @@ def test_a_run_that_is_made_again_may_only_train_longer(tiny_config, create):
     for config, options, problem in (
         (tiny_config({"training.max_steps": 5}), {}, r"training.max_steps \(6 there, 5 here\)"),
         (tiny_config({"model.units": 9}), {}, r"holds a run of another config: model.units \(8 there, 9 here\)"),
-        (longer, {"may_grow": False}, "may raise training.max_steps, unless the learning rate depends on it"),
         (longer, {"tokens": ("a", "c")}, "vocab.txt: does not fit the data"),
         (longer, {"metadata": {**METADATA, "training_pairs": 61}}, "corpus.json: does not fit the data"),
     ):
@@ -85,6 +84,13 @@ def test_a_run_that_is_made_again_may_only_train_longer(tiny_config, create):
     assert contents(run.folder) == before
     run.raise_max_steps(longer)
     assert Run(run.folder).config == longer
+
+
+def test_a_run_whose_learning_rate_depends_on_max_steps_cannot_train_longer(tiny_config, create):
+    linear = {"training.schedule": "linear"}
+    create(tiny_config(linear))
+    with pytest.raises(ConfigError, match="may raise training.max_steps, unless the learning rate depends on it"):
+        create(tiny_config({**linear, "training.max_steps": 40}))
 
 
 def test_the_error_of_a_config_with_former_keys_names_the_script_that_converts_it(tiny_config, create):

@@ -15,10 +15,11 @@ from memattn.config import TrainingConfig
 from memattn.data.corpus import read_vocabulary
 from memattn.evaluation import plots
 from memattn.search.translation import Translation
-from memattn.training import reporting, trainer, validation
+from memattn.training import log as training_log
+from memattn.training import trainer, validation
 from memattn.training.distribution import Workers
+from memattn.training.log import Log
 from memattn.training.progress import Progress
-from memattn.training.reporting import Log
 from memattn.training.step import UpdateResult
 from memattn.training.trainer import Trainer, train
 
@@ -26,8 +27,8 @@ from memattn.training.trainer import Trainer, train
 def reported(results, monkeypatch, capsys):
     """Returns what is printed, and what is recorded, on training steps with these results that took two seconds."""
     recorded = []
-    monkeypatch.setattr(reporting, "time", SimpleNamespace(monotonic=lambda: 10.0))
-    monkeypatch.setattr(reporting, "record", lambda group, scalars, step: recorded.append(scalars))
+    monkeypatch.setattr(training_log, "time", SimpleNamespace(monotonic=lambda: 10.0))
+    monkeypatch.setattr(training_log, "record", lambda group, scalars, step: recorded.append(scalars))
     progress, training = Progress(), TrainingConfig(max_steps=2_000, learning_rate=0.5)
     progress.step = 1_200
     config = SimpleNamespace(training=training)
@@ -60,7 +61,9 @@ def test_skipped_updates_are_reported_on_a_line_of_their_own(monkeypatch, capsys
 
 
 def test_a_validation_is_reported_with_each_of_its_metrics():
-    line = reporting.validation_line(1_200, {"bleu": 30.0, "exact_match": 12.34, "perplexity": 5.0}, 1.5, is_best=True)
+    line = training_log.validation_line(
+        1_200, {"bleu": 30.0, "exact_match": 12.34, "perplexity": 5.0}, 1.5, is_best=True
+    )
     assert line == "validation at step 1,200: BLEU 30.00  exact match 12.3%  perplexity 5  (1.5 s)  best so far"
 
 
@@ -74,7 +77,7 @@ def test_a_validation_is_reported_with_each_of_its_metrics():
 )
 def test_a_small_text_with_the_papers_learning_rate_is_remarked_upon(pairs, changes, has_note):
     config = configs.from_dict({"data": {"folder": "text"}, **changes})
-    note = reporting.note_on_settings(config, pairs)
+    note = training_log.note_on_settings(config, pairs)
     assert (note is not None) == has_note
     if note:
         assert "own_text/small and own_text/base" in note
@@ -156,7 +159,7 @@ def recorded(run_dir):
 def test_tensorboard_gets_numbers_texts_and_pictures_which_change_no_weight(
     tiny_config, tmp_path, monkeypatch, mechanism, pictures
 ):
-    monkeypatch.setattr(reporting, "_PICTURE_SECONDS", 0.0)
+    monkeypatch.setattr(training_log, "_PICTURE_SECONDS", 0.0)
     decode = validation.decode
 
     def translations(*arguments):
@@ -182,7 +185,7 @@ def test_tensorboard_gets_numbers_texts_and_pictures_which_change_no_weight(
 
 @pytest.mark.slow
 def test_pictures_are_not_drawn_at_each_validation_of_a_short_training(tiny_config, tmp_path, monkeypatch):
-    monkeypatch.setattr(reporting, "_PICTURE_SECONDS", 3600.0)
+    monkeypatch.setattr(training_log, "_PICTURE_SECONDS", 3600.0)
     monkeypatch.setattr(validation.Validation, "draw_example", lambda _: pytest.fail("a picture takes long"))
     run = Trainer(tiny_config({"training.max_steps": 1}), str(tmp_path / "run"), NO_STRATEGY)
     run.validate()

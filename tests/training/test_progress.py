@@ -5,6 +5,12 @@ import pytest
 from memattn.config import TrainingConfig
 from memattn.training import config as training_config
 from memattn.training.progress import Progress
+from memattn.training.step import UpdateResult
+
+
+def update(loss):
+    """Returns the result of an update on ten target tokens with a loss per token."""
+    return UpdateResult(loss=10 * loss, correct=0.0, tokens=10.0, gradient_norm=1.0)
 
 
 def after(training, *validations):
@@ -12,7 +18,7 @@ def after(training, *validations):
     progress, were_best = Progress(), []
     for scores in validations:
         progress.step += 1
-        progress.add_loss(loss=1.0, tokens=1.0)
+        progress.add_result(update(loss=1.0))
         scores = {"bleu": 0.0, "exact_match": 0.0, **scores}
         were_best.append(progress.add_validation(training, scores, vocabulary_size=20))
     return progress, were_best
@@ -54,7 +60,7 @@ def test_a_run_has_diverged_if_its_loss_ends_far_above_that_of_equal_probabiliti
     for interval in (before, losses):
         progress.step += 1
         for loss in interval:
-            progress.add_loss(10 * loss, 10)
+            progress.add_result(update(loss))
         progress.add_validation(training, scores, vocabulary_size=20)
     assert progress.finished == "2 steps"
     assert bool(progress.diverged) is diverged

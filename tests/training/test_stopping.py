@@ -91,7 +91,7 @@ def test_a_stopped_run_keeps_its_decays(tiny_config, tmp_path, made_up_scores, c
     assert trainer.train() == 0
     assert capsys.readouterr().out.count("no better for ") == 3
     rate_of_last_step = 0.01 * 0.1**2  # the validation after it decays the rate once more
-    assert trainer.run.step.optimizer.learning_rate.numpy() == pytest.approx(rate_of_last_step)
+    assert trainer.run.training_step.optimizer.learning_rate.numpy() == pytest.approx(rate_of_last_step)
     assert Trainer(config, str(tmp_path / "run"), NO_STRATEGY).run.progress.decays == 3
 
 

@@ -92,7 +92,7 @@ def test_an_update_on_two_replicas_compiled_by_xla_equals_one_on_one_device_with
     for strategy, jit_compile in ((NO_STRATEGY, False), (replicas(2), True)):
         config = student_config({"model.dropout": 0.0, "training.jit_compile": jit_compile})
         run = Trainer(config, str(tmp_path / str(jit_compile)), strategy).run
-        results.append(UpdateResult.read(run.step([(batch, batch)], 0, 0.01)))
+        results.append(UpdateResult.read(run.training_step([(batch, batch)], 0, 0.01)))
         weights.append(arrays(run.model))
     np.testing.assert_allclose(*results, rtol=1e-4)
     for on_one_device, on_replicas in zip(*weights, strict=True):

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from helpers import neural_gpu
 from helpers.models import BATCH, SECOND_BATCH, V, arrays, make_model, three_updates
-from helpers.runs import NO_STRATEGY, evaluate, replicas
+from helpers.runs import NO_STRATEGY, evaluate, replicas, untrained
 from studies.mechanisms import MEMORY_VARIANT
 
 from memattn.config import TrainingConfig
@@ -114,6 +114,12 @@ def test_mixed_precision_computes_in_16_bits_and_keeps_weights_in_32(
     for weight, expected in zip(in_32_bits.weights, trained.model.weights, strict=True):
         np.testing.assert_array_equal(weight, expected)
     assert evaluate(tmp_path / "run", "decoding.precision=float32")["dtype"] == "float32"
+
+
+def test_the_precision_null_of_decoding_is_that_of_training_also_as_an_override(tiny_config, tmp_path):
+    run_dir = untrained(tiny_config({"decoding.precision": "mixed_bfloat16"}), tmp_path / "run")
+    assert load([run_dir]).model.compute_dtype == "bfloat16"
+    assert load([run_dir], ["decoding.precision=null"]).model.compute_dtype == "float32"
 
 
 @pytest.mark.parametrize(

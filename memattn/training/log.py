@@ -1,30 +1,23 @@
 """Reports on training steps and validations: lines to print, and numbers, texts and pictures for TensorBoard."""
 
 import contextlib
-import io
-import itertools
 import math
-import os
 import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from memattn import console, files
+from memattn import console
 from memattn.config import Config, Seq2SeqConfig, TrainingConfig
-from memattn.data.batches import Position
-from memattn.errors import RunError
 from memattn.evaluation.formatting import clock
 from memattn.evaluation.metrics import METRICS
 from memattn.training.config import learning_rate
-from memattn.training.opening import DIVERGENCE_ADVICE, OpenRun
+from memattn.training.opening import OpenRun
 from memattn.training.step import UpdateResult
 
-MOST_PENDING = 100  # steps that may run before training waits for their results
 _MANY_PAIRS = 1_000_000  # training pairs, from which on the paper's learning rate gets no note
 _PICTURE_SECONDS = 30.0  # least time between two pictures; drawing one takes a second or two
 
@@ -32,19 +25,14 @@ _PICTURE_SECONDS = 30.0  # least time between two pictures; drawing one takes a 
 class Log:
     """Reports on a training: the chief prints lines, and records events for TensorBoard.
 
-    Training does not wait for a step's result: while the devices compute, further batches are prepared. Results are
-    read when a report, a validation or a checkpoint needs them, or when many are pending.
-
     Attributes:
       say: prints a line, once for all workers.
-      pending: number, unread result, and position of the first batch of the last steps.
       results: results that no report has counted yet.
       logged_at: time of the last report; validations since then are not counted.
     """
 
     def __init__(self, run: OpenRun):
         self._run, self.say = run, run.workers.say
-        self.pending: list[tuple[int, tf.Tensor, Position]] = []
         self.results: list[UpdateResult] = []
         self.logged_at = self._drawn_at = time.monotonic()
         self._scalars: dict[str, float] = {}  # those of the last report
@@ -57,7 +45,7 @@ class Log:
         with run.workers.entered_on_chief(_recording_into(run.run_folder.events)), contextlib.ExitStack() as stack:
             if run.restored:
                 self.say(f"resuming from {run.restored}")
-            if run.step.jit_compile:
+            if run.training_step.jit_compile:
                 self.say(f"compiling for {len(run.batches.widths)} padded lengths: the first steps take longer")
             if run.workers.is_chief:
                 stack.enter_context(console.showing(self.progress_parts))
@@ -77,54 +65,8 @@ class Log:
         if config.training.init_from and not run.progress.step:
             self.say(f"starting with the best weights of {config.training.init_from}")
 
-    def add(self, number: int, result: tf.Tensor, position: Position) -> None:
-        """Notes a step that has been started. Raises as `collect`."""
-        self.pending.append((number, result, position))
-        if len(self.pending) == MOST_PENDING:
-            self.collect()
-
-    def collect(self) -> None:
-        """Waits for the pending steps. Raises RunError if too many updates in a row were not finite, and so skipped."""
-        progress = self._run.progress
-        for number, tensor, position in self.pending:
-            result = UpdateResult.read(tensor)
-            self.results.append(result)
-            if result.is_finite:
-                progress.bad_steps = 0
-                progress.add_loss(result.loss, result.tokens)
-            else:
-                progress.bad_steps += 1
-            if progress.bad_steps > self._run.config.training.max_bad_steps:
-                raise self._skipped_too_often(number, position)
-        self.pending.clear()
-
-    def _skipped_too_often(self, step: int, position: Position) -> RunError:
-        """Returns the error for the last of too many updates skipped in a row; writes its batches to a file."""
-        run = self._run
-        batches = itertools.islice(run.batches.stream(*position), run.config.training.accumulate)
-        arrays: dict[str, Any] = {}
-        for number, ((source, target), _) in enumerate(batches):
-            arrays |= {f"source_{number}": source, f"target_{number}": target}
-        content, path = io.BytesIO(), os.path.join(run.folder, f"bad_step-{step}.npz")
-        np.savez(content, **arrays)
-        if run.workers.is_chief:
-            files.write(path, content.getvalue())
-        return self._not_finite(f"the loss or its gradient is not finite at step {step}, whose batch is in {path}")
-
-    def settle(self) -> None:
-        """Waits for the pending steps. Raises as `collect`, and on all workers if weights are not finite."""
-        self.collect()
-        with self._run.workers.barrier():
-            if not all(np.isfinite(variable.numpy()).all() for variable in self._run.model.trainable_variables):
-                raise self._not_finite(f"the weights are not finite at step {self._run.progress.step}")
-
-    def _not_finite(self, problem: str) -> RunError:
-        latest = self._run.recent.latest_checkpoint or "none"
-        return RunError(f"{self._run.folder}: {problem}; the last checkpoint is {latest}; {DIVERGENCE_ADVICE}")
-
     def write_steps(self) -> None:
         """Records a report on the steps since the last one. Prints it, unless a terminal shows a line on progress."""
-        self.collect()
         if not self.results:
             return
         training, progress, now = self._run.config.training, self._run.progress, time.monotonic()
