@@ -43,7 +43,7 @@ class CopyConfig(Options):
 
 @dataclasses.dataclass(frozen=True)
 class TaskConfig(CopyConfig):
-    """A task whose targets follow from the sources by a rule. Training writes the corpus if it does not exist."""
+    """A task whose targets follow from the sources by a rule."""
 
     key: ClassVar[str] = "data.task"
 
