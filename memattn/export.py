@@ -55,7 +55,7 @@ def main() -> None:
         ["saved_model", "onnx", "onnx-int8"],
         "Format: TensorFlow's SavedModel; or graphs of ONNX for memattn-onnx, with weights in float32 or in 8 bits.",
     )
-    flags.DEFINE_multi_string("set", [], "Override of a key, such as decoding.beam_size=5; repeatable.")
+    flags.DEFINE_multi_string("set", [], "Override of a key, such as decoding.beam_size=1; repeatable.")
     flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
     flags.DEFINE_integer(
         "max_source_length",

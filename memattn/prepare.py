@@ -74,7 +74,7 @@ def speech() -> None:
     """Runs the command `memattn-prepare speech`."""
     manifest = "lines of audio file, tab, text; or .jsonl with audio and text"
     flags.DEFINE_string("train", None, f"Training manifest: {manifest}. Needed unless --vocabulary_of is given.")
-    flags.DEFINE_string("valid", None, "Validation manifest, as --train; needed unless --vocabulary_of is given.")
+    flags.DEFINE_string("valid", None, "Validation manifest, as --train.")
     flags.DEFINE_string("test", None, "Test manifest, as --train.")
     flags.DEFINE_string("language", "en", "Code of the language, such as de.")
     flags.DEFINE_string(
@@ -101,8 +101,6 @@ def _prepare_parallel() -> int:
 
     memattn-prepare parallel --train text/train --valid text/dev --test text/test --source en --target de \\
         --form raw --folder data/my_corpus
-    memattn-prepare parallel --train text/train --valid text/dev --source src --target tgt \\
-        --source_language en --target_language ko --folder data/my_corpus
     """
     options = flags.FLAGS
     splits = {

@@ -66,7 +66,7 @@ def main() -> None:
     flags.DEFINE_integer("jobs", 1, "Number of trainings at a time.", lower_bound=1)
     flags.DEFINE_string("split", "valid", "Split that the runs are evaluated on.")
     flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
-    flags.DEFINE_integer("repeats", 5, "Number of timed decodings of each run.", lower_bound=1)
+    flags.DEFINE_integer("repeats", 5, "Number of timed decodings; their median counts.", lower_bound=1)
     flags.DEFINE_integer("plot", 0, "Number of sentences, the longest, whose alignments are drawn.", lower_bound=0)
     flags.DEFINE_enum("strategy", "auto", ["auto", "none", "mirrored"], "Devices, as for memattn-train.")
     flags.DEFINE_string("title", None, "Heading of the table; should state the scale of the runs.")

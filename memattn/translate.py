@@ -76,7 +76,7 @@ def define_output_flags() -> None:
 
 def main() -> None:
     flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn-train; several form an ensemble.", required=True)
-    flags.DEFINE_multi_string("set", [], "Override of a key, such as decoding.beam_size=5; repeatable.")
+    flags.DEFINE_multi_string("set", [], "Override of a key, such as decoding.beam_size=1; repeatable.")
     flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
     define_output_flags()
     flags.DEFINE_boolean("score", False, "Print log-probabilities of pairs: lines of source, tab, target.")

@@ -19,8 +19,7 @@ class BahdanauAttention(AttentionMechanism):
 
     Args:
       units: width U of keys, projected queries and v.
-      cache_keys: project the encoder states once per source; False projects them in every decoder step, as
-        google/seq2seq did in 2017.
+      cache_keys: project the encoder states once per source; False: in every decoder step, as in google/seq2seq.
       initializer: name, config or object, of the weight matrices and v.
 
     Example:

@@ -22,7 +22,7 @@ class LatentsAttention(SlotReader):
     The Perceiver is that of Jaegle et al. (2021), https://arxiv.org/abs/2103.03206.
 
     Args:
-      num_slots: K, the number of latents; at least 1.
+      num_slots: K, the number of slots.
       read: what the logits of beta are: "address", W_beta h (Eq. 7), or "additive", v . tanh(W_q h + b + W_read C_k),
         as in Bahdanau attention.
       read_units: width of v and of the vectors in the tanh; for `read: additive` only.

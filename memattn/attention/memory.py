@@ -22,7 +22,7 @@ class MemoryAttention(AttentionMechanism):
     The paper is Britz, Guan and Luong (2017), https://aclanthology.org/D17-1040/.
 
     Args:
-      num_slots: K, the number of slots; at least 1.
+      num_slots: K, the number of slots.
       encoder_scoring: how K logits become alpha_t (Eq. 5): by a softmax over the slots, or by sigmoid gates.
       decoder_scoring: how K logits become beta (Eq. 7).
       position_encoding: multiply the logits of alpha by the position encodings of Eqs. 8 to 10.

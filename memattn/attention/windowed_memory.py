@@ -23,7 +23,7 @@ class WindowedMemoryAttention(SlotReader):
     It extends the memory of Britz, Guan and Luong (2017), https://aclanthology.org/D17-1040/.
 
     Args:
-      num_slots: K, the number of slots; at least 1.
+      num_slots: K, the number of slots.
       read: what the logits of beta are: "address", W_beta h (Eq. 7), or "additive", v . tanh(W_q h + b + W_read C_k),
         as in Bahdanau attention.
       read_units: width of v and of the vectors in the tanh; for `read: additive` only.
@@ -55,7 +55,7 @@ class StretchMeansAttention(SlotReader):
     softmax of the logits that `read` chooses.
 
     Args:
-      num_slots: K, the number of slots; at least 1.
+      num_slots: K, the number of slots.
       read: what the logits of beta are: "address", W_beta h (Eq. 7), or "additive", v . tanh(W_q h + b + W_read C_k),
         as in Bahdanau attention.
       read_units: width of v and of the vectors in the tanh; for `read: additive` only.
@@ -92,7 +92,7 @@ class SlotMemory(ConfiguredLayer):
     padding, the slots are 0. The slots have no mask: all of them are real.
 
     Args:
-      num_slots: K, the number of slots; at least 1.
+      num_slots: K, the number of slots.
       writing: how the weights of the slots are made.
       initializer: name, config or object, of W_alpha.
 

@@ -41,7 +41,7 @@ class CopyConfig(Options):
 
 @dataclasses.dataclass(frozen=True)
 class TaskConfig(CopyConfig):
-    """A task whose targets follow from the sources by a rule. Training writes the corpus if it does not exist."""
+    """A task whose targets follow from the sources by a rule."""
 
     # what the target is. copy: the source; reverse: the source backwards; sort: its symbols in ascending order; lookup:
     # the values of up to L keys in their order, where the source has keys and values in random order; selective_copy:

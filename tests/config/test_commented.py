@@ -27,7 +27,7 @@ def test_every_printed_value_has_its_description_above():
     assert len(values) > 70
     for number in values:
         assert lines[number - 1].strip().startswith("# "), lines[number]
-    assert "    # K, the number of slots; at least 1." in lines
+    assert "    # K, the number of slots." in lines
     assert max(map(len, lines)) <= 120
 
 

@@ -123,7 +123,7 @@ def test_every_public_name_is_documented_once():
 
 
 def test_every_mechanism_stands_beside_the_name_that_configs_give_it():
-    pairs = re.findall(r"^### (\w+)\n\n`(\w+)` in \[configs\]", PAGES["reference/layers.md"], flags=re.MULTILINE)
+    pairs = re.findall(r"^### (\w+)\n\n`(\w+)`, \[", PAGES["reference/layers.md"], flags=re.MULTILINE)
     assert sorted(pairs) == sorted((mechanism.__name__, name) for name, mechanism in MECHANISMS.items())
 
 

@@ -57,8 +57,7 @@ def define_text_flags(
     flags.DEFINE_integer(
         "max_length",
         max_length,
-        "Upper bound on the units of either side; longer training pairs are dropped. The end of sentence is no unit "
-        "here, but data.max_source_length counts it.",
+        "Upper bound on the units of either side; longer training pairs are dropped.",
         lower_bound=1,
     )
     flags.DEFINE_integer("seed", defaults.seed, "Seed of --bpe_sample.", lower_bound=0, upper_bound=2**32 - 1)

@@ -17,7 +17,7 @@ class MemoryVariantAttention(SlotReader):
     """Memory attention of Eqs. 4 to 7 with further choices for the weights alpha and for the logits of beta.
 
     Args:
-      num_slots: K, the number of slots; at least 1.
+      num_slots: K, the number of slots.
       encoder_scoring: how logits become alpha: by a softmax over the K slots (Eq. 5), by sigmoid gates, or by a softmax
         over the time steps (softmax_time), as in ABC-MLP (Peng et al., 2022).
       decoder_scoring: how logits become beta (Eq. 7).

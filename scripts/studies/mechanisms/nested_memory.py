@@ -19,7 +19,7 @@ class NestedMemoryAttention(AttentionMechanism):
     This nested dropout (Rippel et al., 2014) orders the slots, so that `keep` can cut a trained memory to any number.
 
     Args:
-      num_slots: K, the number of slots; at least 1.
+      num_slots: K, the number of slots.
       encoder_scoring: how logits become alpha_t (Eq. 5): by a softmax over the slots, or by sigmoid gates.
       decoder_scoring: how logits become beta (Eq. 7).
       initializer: name, config or object, of W_alpha and W_beta.
