@@ -110,7 +110,7 @@ def read_files(trained: Trained, source: str, target: str) -> TestSet:
     """
     trained.check_reads_text("--source")
     source_lines, target_lines = (files.read_lines(path) for path in (source, target))
-    corpus.check_parallel({source: len(source_lines), target: len(target_lines)})
+    corpus.check_line_counts({source: len(source_lines), target: len(target_lines)})
     source_tokens = [trained.tokenizer.encode(line, "source") for line in source_lines]
     target_tokens = [trained.tokenizer.encode(line, "target") for line in target_lines]
     return TestSet(
