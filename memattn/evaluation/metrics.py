@@ -18,7 +18,8 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from memattn.data.tokenizer import CHINESE, known_code
 from memattn.data.trees import are_trees, spans
-from memattn.data.units import escape_within_words
+from memattn.data.units import escape
+from memattn.data.vocabulary import split_words
 from memattn.errors import ConfigError, DataError, abbreviated
 
 _LARGEST_LOSS = 1e14  # written in place of an infinite loss or perplexity
@@ -115,8 +116,10 @@ def bleu(comparison: Comparison) -> Score:
     by_characters = comparison.by_characters
     metric = BLEU(tokenize="char" if by_characters else "none", smooth_method="none", force=True)
     hypotheses, references = comparison.hypotheses, comparison.references
-    if not by_characters:  # sacreBLEU would divide words at all white space
-        hypotheses, references = map(escape_within_words, (hypotheses, references))
+    if not by_characters:  # sacreBLEU would divide words at all white space, such as a no-break space
+        hypotheses, references = (
+            [escape(" ".join(split_words(line))) for line in lines] for lines in (hypotheses, references)
+        )
     return _by_sacrebleu(metric, hypotheses, references)
 
 
