@@ -94,17 +94,19 @@ def _shared_files(corpus: str, text: TextSettings) -> list[str]:
 
 def _write_files(parallel_map: Map, splits: Splits, settings: Settings, folder: str) -> Counts:
     """Writes all files but the manifest; returns its counts by split."""
-    counts: Counts = {split: {"pairs": number} for split, number in _count_pairs(parallel_map, splits).items()}
-    pairs = counts["train"]["pairs"]
+    pairs = _count_pairs(parallel_map, splits)
     if settings.bpe_units is None:  # the folder has the files of another corpus
         tokenizer = tokenizers.read_units(folder, settings.text)
     else:
-        words = _count_words(parallel_map, splits["train"], pairs, settings)
+        words = _count_words(parallel_map, splits["train"], pairs["train"], settings)
         tokenizer, units = tokenizers.learn(words, settings.text, settings.bpe_units)
         files.write(os.path.join(folder, VOCABULARY), str(Vocabulary(units)))
     for name, content in tokenizer.files().items():
         files.write(os.path.join(folder, name), content)
-    counts["train"] = _write_train(parallel_map, splits["train"], pairs, tokenizer, settings.max_length, folder)
+    counts: Counts = {split: {"pairs": number} for split, number in pairs.items()}
+    counts["train"] = _write_train(
+        parallel_map, splits["train"], pairs["train"], tokenizer, settings.max_length, folder
+    )
     for split, paths in splits.items():
         if split != "train":
             work = functools.partial(segment, tokenizer.settings, tokenizer.codes)
