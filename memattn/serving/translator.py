@@ -20,7 +20,8 @@ from memattn.data.vocabulary import UNK, Vocabulary
 from memattn.errors import ConfigError, DataError, abbreviated
 from memattn.options import listed
 from memattn.search.translation import translations
-from memattn.serving.lines import STDIN, Part, in_order, too_long, until_error, word_alignment
+from memattn.serving.lines import STDIN, in_order, too_long, until_error
+from memattn.serving.word_alignment import Part, word_alignment
 
 if TYPE_CHECKING:  # a function below imports TensorFlow or ONNX Runtime when it is called; the class needs neither
     from memattn.onnx_runtime.searcher import OnnxSearcher
