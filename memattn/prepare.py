@@ -111,10 +111,10 @@ def _prepare_parallel() -> int:
     }
     languages = []
     for name in corpus.SIDES:
-        code = options[f"{name}_language"].value
+        code = getattr(options, f"{name}_language")
         if code is not None:
             _check_language(f"{name}_language", code)
-        language = known_code(options[name].value if code is None else code)
+        language = known_code(getattr(options, name) if code is None else code)
         languages.append(language)
         if options.form != "untokenized" and not has_moses_rules(language):
             warnings.warn(
