@@ -11,7 +11,6 @@ memattn-prepare parallel --help
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import os
-import re
 import warnings
 from typing import Any, get_args
 
@@ -30,8 +29,6 @@ from memattn.data.preparation.commands import (
 )
 from memattn.data.tokenizer import Form, TextSettings, Units, has_moses_rules, known_code
 from memattn.errors import ConfigError
-
-_LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 
 
 def parallel() -> None:
@@ -111,10 +108,7 @@ def _prepare_parallel() -> int:
     }
     languages = []
     for name in corpus.SIDES:
-        code = getattr(options, f"{name}_language")
-        if code is not None:
-            _check_language(f"{name}_language", code)
-        language = known_code(getattr(options, name) if code is None else code)
+        language = known_code(getattr(options, f"{name}_language") or getattr(options, name))
         languages.append(language)
         if options.form != "untokenized" and not has_moses_rules(language):
             warnings.warn(
@@ -156,7 +150,6 @@ def _check_speech() -> None:
         raise ConfigError(f"--{missing[0]}: {advice}")
     if options.vocabulary_of:
         check_unused(options, ("bpe_units", "language"), "units and language")
-    _check_language("language", options.language)
 
 
 def _learn_lexicon() -> int:
@@ -175,12 +168,6 @@ def _files(options: flags.FlagValues) -> dict[str, Any]:
     if empty := [split for split, value in given.items() if not value]:
         raise ConfigError(f"--{empty[0]}: no name; give that of a file, or leave the flag out")
     return given
-
-
-def _check_language(flag: str, code: str) -> None:
-    """Raises ConfigError if the value of a flag is not the code of a language."""
-    if not _LANGUAGE_CODE.fullmatch(code):
-        raise ConfigError(f"--{flag}: {code!r} is not the code of a language, such as de, zh or pt-BR")
 
 
 def _existing(path: str) -> str:
