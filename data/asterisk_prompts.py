@@ -20,7 +20,6 @@ from spoken_captions import spoken_words
 from memattn import files
 from memattn.data.preparation.commands import define_speech_flags, prepare_speech
 from memattn.errors import ConfigError
-from memattn.files import read_lines
 
 
 def main() -> int:
@@ -56,7 +55,7 @@ def read_prompts(texts: str, sounds: str) -> list[dict[str, str]]:
       sounds: folder of the recordings NAME.wav.
     """
     prompts: dict[str, dict[str, str]] = {}
-    for line in read_lines(texts):
+    for line in files.read_lines(texts):
         name, _, text = line.partition(":")
         audio, words = os.path.join(sounds, f"{name}.wav"), spoken_words(text)
         if words and os.path.isfile(audio):

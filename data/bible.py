@@ -55,16 +55,16 @@ class Verse(NamedTuple):
 def main() -> int:
     options = flags.FLAGS
     options.folder = options.folder.replace("{verses}", str(options.verses))
-    raw = debian.packages(list(PACKAGES), options.download_dir)
+    downloads = debian.packages(list(PACKAGES), options.download_dir)
     with tempfile.TemporaryDirectory() as unpacked:
-        for package in raw:
+        for package in downloads:
             debian.unpack(package, unpacked)
         every = list(verses(*(os.path.join(unpacked, folder) for folder in PACKAGES.values())))
     kept = aligned(every)
     print(f"{len(every) - len(kept):,} of {len(every):,} verses left out, because the versions count them differently")
     splits = examples(kept, options.verses)
     text = os.path.join(options.download_dir, str(options.verses))
-    recipes.prepare(options, splits, ("en", "es"), raw, CHECKSUMS, TERMS, text)
+    recipes.prepare(options, splits, ("en", "es"), downloads, CHECKSUMS, TERMS, text)
     return 0
 
 

@@ -8,11 +8,12 @@ import contextlib
 import glob
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 
-from memattn.errors import ConfigError, RunError
+import recipes
+
+from memattn.errors import RunError
 
 # Images of containers set Acquire::Languages to "none", which has to be cleared.
 _CONFIGURATION = """#clear Acquire::Languages;
@@ -40,9 +41,7 @@ def packages(names: Sequence[str], folder: str) -> list[str]:
 
 def unpack(package: str, folder: str) -> None:
     """Unpacks the files of a package into a folder. Raises ConfigError, RunError."""
-    if shutil.which("dpkg-deb") is None:
-        raise ConfigError(f"dpkg-deb is missing, which unpacks {package}; install dpkg")
-    _run(["dpkg-deb", "--extract", package, folder])
+    recipes.run(["dpkg-deb", "--extract", package, folder], "install dpkg")
 
 
 def descriptions(languages: Sequence[str], folder: str) -> list[str]:
@@ -72,8 +71,6 @@ def _updated(languages: Sequence[str], by_hand: str) -> Iterator[tuple[Callable[
 
     `by_hand` says how to do without apt. Raises ConfigError, RunError.
     """
-    if shutil.which("apt-get") is None:
-        raise ConfigError(f"apt-get is missing, the downloader of Debian and Ubuntu; without it, {by_hand}")
     with tempfile.TemporaryDirectory() as work:
         for name in ("lists", "cache/archives"):
             os.makedirs(os.path.join(work, name, "partial"))
@@ -83,18 +80,11 @@ def _updated(languages: Sequence[str], by_hand: str) -> Iterator[tuple[Callable[
             file.write(_CONFIGURATION.format(languages=quoted, folder=work))
 
         def apt(*arguments: str) -> None:
-            _run(["apt-get", "--config-file", configuration, *arguments], cwd=work)
+            command = ["apt-get", "--config-file", configuration, *arguments]
+            recipes.run(command, f"without this downloader of Debian and Ubuntu, {by_hand}", cwd=work)
 
         apt("update")
         yield apt, work
-
-
-def _run(command: list[str], cwd: str | None = None) -> None:
-    """Runs a command. Raises RunError with the last line of its messages."""
-    result = subprocess.run(command, cwd=cwd, capture_output=True, text=True, errors="replace", check=False)
-    if result.returncode:
-        reason = (result.stderr.strip().splitlines() or [f"status {result.returncode}"])[-1]
-        raise RunError(f"{os.path.basename(command[0])}: {reason}")
 
 
 def _move(paths: Sequence[str], folder: str) -> None:

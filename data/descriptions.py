@@ -42,9 +42,8 @@ class Description(NamedTuple):
 
 def main() -> int:
     options = flags.FLAGS
-    options.folder = options.folder.replace("{target}", options.target)
-    raw = debian.descriptions(["en", options.target], options.download_dir)
-    english, translations = map(read, raw)
+    downloads = debian.descriptions(["en", options.target], options.download_dir)
+    english, translations = map(read, downloads)
     splits: dict[str, recipes.Pairs] = {"train": [], "valid": [], "test": []}
     for checksum, translation in translations.items():
         source = english.get(checksum)
@@ -52,7 +51,7 @@ def main() -> int:
             pair = " ".join(source.paragraphs), " ".join(translation.paragraphs)
             splits[split_of(source.package)].append(pair)
     text = os.path.join(options.download_dir, options.target)
-    recipes.prepare(options, splits, ("en", options.target), raw, CHECKSUMS, TERMS, text)
+    recipes.prepare(options, splits, ("en", options.target), downloads, CHECKSUMS, TERMS, text)
     return 0
 
 
@@ -83,5 +82,5 @@ def split_of(package: str) -> str:
 if __name__ == "__main__":
     flags.DEFINE_enum("target", "it", ["it", "fr", "de"], "Target language.")
     flags.DEFINE_string("download_dir", "data/downloads/descriptions", "Folder of the lists and of the splits' text.")
-    define_text_flags("data/descriptions.en-{target}", bpe_units=8_000, max_length=recipes.MAX_LENGTH)
+    define_text_flags("data/descriptions.{pair}", bpe_units=8_000, max_length=recipes.MAX_LENGTH)
     cli.run(main)

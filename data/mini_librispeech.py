@@ -15,10 +15,9 @@ from absl import flags
 from memattn import files
 from memattn.data.preparation.commands import define_speech_flags, prepare_speech
 from memattn.errors import DataError
-from memattn.files import read_lines
 
 URL = "https://www.openslr.org/resources/31"
-FACTS = {
+TERMS = {
     "license": "CC BY 4.0",
     "attribution": "www.openslr.org/31, a part of LibriSpeech (Panayotov et al., 2015)",
 }
@@ -32,7 +31,7 @@ CHECKSUMS = {
 def main() -> int:
     options = flags.FLAGS
     manifests = fetch(options.base_url, options.download_dir)
-    prepare_speech(options, options.folder, manifests, "en", release={"url": options.base_url, **FACTS, **CHECKSUMS})
+    prepare_speech(options, options.folder, manifests, "en", release={"url": options.base_url, **TERMS, **CHECKSUMS})
     return 0
 
 
@@ -58,7 +57,7 @@ def _utterances(part: str, folder: str) -> list[tuple[str, str]]:
     """
     utterances = []
     for path in sorted(glob.glob(os.path.join(glob.escape(part), "**", "*.trans.txt"), recursive=True)):
-        for number, line in enumerate(read_lines(path), 1):
+        for number, line in enumerate(files.read_lines(path), 1):
             name, _, text = line.partition(" ")
             if not text:
                 raise DataError(f"{path}:{number}: expected the name of a recording, a space and its text")

@@ -12,18 +12,15 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 
 import os
 import re
-import shutil
-import subprocess
 import warnings
 from collections.abc import Iterable, Iterator
 
 import multi30k
+import recipes
 from absl import flags
 
 from memattn import files
-from memattn.data.preparation.commands import define_parsing_flags, prepare_trees
-from memattn.errors import ConfigError, RunError
-from memattn.files import read_lines
+from memattn.data.preparation.commands import define_tree_flags, prepare_trees
 
 COMMAND = ["link-parser", "en", "-constituents=3", "-verbosity=0", "-graphics=0", "-spell=0", "-width=100000"]
 _LONGEST_LINE = 2_000  # bytes; the parser ends at a line of more than 2,045
@@ -37,22 +34,17 @@ def main() -> int:
     splits = {}
     for split, (english, _) in captions.items():
         path = os.path.join(options.trees, f"{split}.trees")
-        files.write(path, "".join(f"{tree}\n" for tree in parse(read_lines(english))))
+        files.write(path, "".join(f"{tree}\n" for tree in parse(files.read_lines(english))))
         splits[split] = [path]
-    prepare_trees(splits, options.min_count, options.folder)
+    prepare_trees(options, splits)
     return 0
 
 
 def parse(sentences: Iterable[str]) -> list[str]:
     """Returns the trees of sentences, and warns of those that have none. Raises ConfigError, RunError."""
-    if shutil.which(COMMAND[0]) is None:
-        raise ConfigError("link-parser is missing; install it: apt-get install link-grammar")
     lines = [line for line in map(_input_line, sentences) if line.strip()]
     text = "".join(line for line in lines if len(line.encode()) <= _LONGEST_LINE)
-    result = subprocess.run(COMMAND, input=text, stdout=subprocess.PIPE, encoding="utf-8", check=False)
-    if result.returncode:
-        raise RunError(f"{COMMAND[0]}: ended with status {result.returncode}")
-    parsed = list(trees(result.stdout))
+    parsed = list(trees(recipes.run(COMMAND, "install it: apt-get install link-grammar", input=text)))
     if len(parsed) < len(lines):
         warnings.warn(f"{len(lines) - len(parsed):,} of {len(lines):,} sentences have no tree", stacklevel=2)
     return parsed
@@ -83,5 +75,5 @@ def trees(output: str) -> Iterator[str]:
 if __name__ == "__main__":
     flags.DEFINE_string("captions", "data/downloads/multi30k", "Folder of Multi30k's files.")
     flags.DEFINE_string("trees", "data/downloads/link_grammar", "Folder of the trees' files.")
-    define_parsing_flags("data/trees")
+    define_tree_flags("data/trees")
     cli.run(main)

@@ -1,8 +1,10 @@
-"""Steps that recipes share: flags of downloads, removal of copies, preparation of splits, record of the release."""
+"""Steps that recipes share: flags of downloads, calls of programs, removal of copies, preparation of pairs."""
 
 import os
+import subprocess
 import warnings
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from absl import flags
 
@@ -10,7 +12,7 @@ from memattn import files
 from memattn.data.corpus import SIDES
 from memattn.data.preparation.commands import prepare_text
 from memattn.data.tokenizer import TextSettings
-from memattn.errors import DataError
+from memattn.errors import ConfigError, DataError, RunError
 
 Pairs = list[tuple[str, str]]
 
@@ -24,14 +26,37 @@ def define_download(url: str, name: str, meaning: str = "Address of the release.
     flags.DEFINE_string("download_dir", f"data/downloads/{name}", "Folder of the downloaded files.")
 
 
+def run(command: Sequence[str], advice: str, title: str = "", **options: Any) -> str:
+    """Runs a program, and returns what it prints.
+
+    Args:
+      command: the name of the program, and its arguments.
+      advice: what to do if the program is missing.
+      title: what messages call the program and its work; by default its name.
+      **options: as `subprocess.run` takes them.
+
+    Raises ConfigError if the program is missing, RunError with the last line of its messages if it fails.
+    """
+    try:
+        result = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", check=False, **options
+        )
+    except FileNotFoundError as error:
+        raise ConfigError(f"{command[0]} is missing; {advice}") from error
+    if result.returncode:
+        problem = (result.stderr.strip().splitlines() or [f"ended with status {result.returncode}"])[-1]
+        raise RunError(f"{title or command[0]}: {problem}")
+    return result.stdout
+
+
 def prepare(
     options: flags.FlagValues,
     splits: Mapping[str, Pairs],
     languages: tuple[str, str],
-    raw: Sequence[str],
+    downloads: Sequence[str],
     checksums: Mapping[str, str],
     terms: str,
-    folder: str,
+    text_folder: str,
 ) -> None:
     """Prepares the pairs of the splits train, valid and test as the flags say, without copies.
 
@@ -39,15 +64,15 @@ def prepare(
       options: flags that `define_text_flags` defines.
       splits: pairs of source and target.
       languages: those of the sources and of the targets.
-      raw: the files that the text is from; the manifest has their checksums.
+      downloads: paths of the files that the text is from; the manifest has their checksums.
       checksums: SHA-256 by the names of files, for the versions that the documentation describes; others are only
         warned of.
       terms: the license.
-      folder: where the text of the splits goes.
+      text_folder: where the text of the splits goes.
 
     Raises ConfigError, DataError, OSError.
     """
-    sums = {os.path.basename(path): files.checksum(path) for path in raw}
+    sums = {os.path.basename(path): files.checksum(path) for path in downloads}
     if changed := [name for name, checksum in sums.items() if checksums.get(name) != checksum]:
         warnings.warn(
             f"{', '.join(changed)}: not the version that the documentation describes, so numbers of pairs and scores "
@@ -56,15 +81,15 @@ def prepare(
         )
     distinct, left_out = without_copies(splits)
     if empty := [split for split, pairs in distinct.items() if not pairs]:
-        raise DataError(f"{', '.join(raw)}: no pair for the split {empty[0]}")
-    facts: dict[str, str | int] = {"license": terms, **sums, **left_out}
+        raise DataError(f"{', '.join(downloads)}: no pair for the split {empty[0]}")
+    release: dict[str, str | int] = {"license": terms, **sums, **left_out}
     for split, pairs in distinct.items():
-        facts[f"{split}_pairs"] = len(pairs)
+        release[f"{split}_pairs"] = len(pairs)
         for side, texts in zip(SIDES, zip(*pairs, strict=True), strict=True):
-            facts[f"{split}_{side}_words"] = lengths(texts)
-    os.makedirs(folder, exist_ok=True)
-    written = {split: write_split(os.path.join(folder, split), pairs) for split, pairs in distinct.items()}
-    prepare_text(options, written, TextSettings("raw", *languages), release=facts)
+            release[f"{split}_{side}_words"] = percentiles_of_lengths(texts)
+    os.makedirs(text_folder, exist_ok=True)
+    written = {split: write_split(os.path.join(text_folder, split), pairs) for split, pairs in distinct.items()}
+    prepare_text(options, written, TextSettings("raw", *languages), release=release)
 
 
 def write_split(prefix: str, pairs: Pairs) -> tuple[str, str]:
@@ -108,7 +133,7 @@ def _sequences(text: str) -> set[str]:
     return {" ".join(words[start : start + 8]) for start in range(max(1, len(words) - 7))}
 
 
-def lengths(texts: Sequence[str]) -> str:
-    """Returns percentiles of the lengths of texts, in words."""
+def percentiles_of_lengths(texts: Sequence[str]) -> str:
+    """Returns percentiles of the lengths of texts in words, such as "5 (10%), 16 (50%)"."""
     ordered = sorted(len(text.split()) for text in texts)
     return ", ".join(f"{ordered[len(ordered) * percent // 100]} ({percent}%)" for percent in _PERCENTILES)

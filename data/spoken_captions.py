@@ -14,21 +14,18 @@ import json
 import os
 import random
 import re
-import shutil
-import subprocess
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import multi30k
+import recipes
 from absl import flags
 from tqdm import tqdm
 
 from memattn import files
 from memattn.data.preparation.commands import define_speech_flags, prepare_speech
-from memattn.errors import ConfigError, RunError
-from memattn.files import read_lines
 
-COMMAND = "espeak-ng"
+INSTALL = "install it: apt-get install espeak-ng"
 MAX_WORDS = 8
 RATES = 130, 210  # words a minute
 # Accents, each with a variant of its voice. `en` is British English; under its other name, en-gb, it has no variants.
@@ -79,18 +76,16 @@ def speak(captions: str, folder: str) -> dict[str, str]:
     `captions` is the folder of Multi30k's files, which are downloaded if they are missing. Raises ConfigError,
     DataError, RunError, OSError.
     """
-    if shutil.which(COMMAND) is None:
-        raise ConfigError(f"{COMMAND} is missing; install it: apt-get install {COMMAND}")
-    version = _output(["--version"], "--version")
+    version = recipes.run(["espeak-ng", "--version"], INSTALL)
     multi30k.fetch(multi30k.URL, captions)
     texts: dict[str, list[str]] = {}
     for split, (name, voices) in SPLITS.items():
         if name not in texts:
             earlier = {text for texts_of_file in texts.values() for text in texts_of_file}
-            texts[name] = short_captions(read_lines(os.path.join(captions, name)), earlier)
+            texts[name] = short_captions(files.read_lines(os.path.join(captions, name)), earlier)
         write_split(folder, split, utterances(texts[name], voices, seed=name))
-    facts = {"version": version.partition("  ")[0].strip(), "rates": RATES, "heard": HEARD, "unheard": UNHEARD}
-    files.write(os.path.join(folder, "synthesizer.json"), json.dumps(facts, indent=2) + "\n")
+    synthesizer = {"version": version.partition("  ")[0].strip(), "rates": RATES, "heard": HEARD, "unheard": UNHEARD}
+    files.write(os.path.join(folder, "synthesizer.json"), json.dumps(synthesizer, indent=2) + "\n")
     return {split: os.path.join(folder, f"{split}.jsonl") for split in ("train", "valid", "test", "unheard")}
 
 
@@ -126,20 +121,11 @@ def write_split(folder: str, split: str, spoken: list[Utterance]) -> None:
     lines = []
     for number, utterance in enumerate(tqdm(spoken, f"speaking, {split}", unit=" captions", disable=None)):
         audio = f"{split}/{number:05}.wav"
-        arguments = ["-v", utterance.voice, "-s", str(utterance.rate), "-w", os.path.join(folder, audio)]
-        _output([*arguments, utterance.text], f"with the voice {utterance.voice}")
+        options = ["-v", utterance.voice, "-s", str(utterance.rate), "-w", os.path.join(folder, audio)]
+        recipes.run(["espeak-ng", *options, utterance.text], INSTALL, f"espeak-ng with the voice {utterance.voice}")
         lines.append(json.dumps({"audio": audio, **utterance._asdict()}) + "\n")
     files.write(os.path.join(folder, f"{split}.jsonl"), "".join(lines))
     print(f"{folder}/{split}.jsonl: {len(spoken):,} utterances", flush=True)
-
-
-def _output(arguments: list[str], what: str) -> str:
-    """Runs espeak-ng and returns what it prints. Raises RunError if it fails; `what` says for what it was run."""
-    result = subprocess.run([COMMAND, *arguments], capture_output=True, encoding="utf-8", check=False)
-    if result.returncode:
-        problem = result.stderr.strip().splitlines()[-1:] or [f"status {result.returncode}"]
-        raise RunError(f"{COMMAND} {what}: {problem[0]}")
-    return result.stdout
 
 
 if __name__ == "__main__":

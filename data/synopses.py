@@ -19,14 +19,14 @@ from memattn.data.preparation.commands import define_text_flags
 
 def main() -> int:
     options = flags.FLAGS
-    raw = debian.descriptions(["en"], options.download_dir)
+    downloads = debian.descriptions(["en"], options.download_dir)
     splits: dict[str, recipes.Pairs] = {"train": [], "valid": [], "test": []}
-    for description in descriptions.read(raw[0]).values():
+    for description in descriptions.read(downloads[0]).values():
         if description.paragraphs:
             pair = " ".join(description.paragraphs), description.synopsis
             splits[descriptions.split_of(description.package)].append(pair)
     text = os.path.join(options.download_dir, "synopses")
-    recipes.prepare(options, splits, ("en", "en"), raw, descriptions.CHECKSUMS, descriptions.TERMS, text)
+    recipes.prepare(options, splits, ("en", "en"), downloads, descriptions.CHECKSUMS, descriptions.TERMS, text)
     return 0
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from memattn.runs.result import Result
 
 
-def report(result: "Result") -> str:
-    """Returns a result as a few readable lines."""
+def summary(result: "Result") -> str:
+    """Returns the lines that the command prints of a result: scores, times and conditions."""
     from memattn.evaluation.metrics import REPORTED
 
     search = "sampled" if result.config["decoding"]["sample"] else f"beam {result.beam_size}"
@@ -67,7 +67,7 @@ def _main() -> int:
         rouge=options.rouge,
         output_dir=options.output_dir,
     )
-    print(report(result))
+    print(summary(result))
     output_dir = options.output_dir or Run(options.run_dir[0]).results_folder(options.source or split)
     names = [name for name in RESULTS if os.path.exists(os.path.join(output_dir, name))]
     if options.plot and ALIGNMENTS not in names:

@@ -11,9 +11,8 @@ memattn-prepare parallel --help
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import os
-import re
 import warnings
-from typing import get_args
+from typing import Any, get_args
 
 from absl import flags
 
@@ -21,17 +20,15 @@ from memattn.data import corpus, lexicon
 from memattn.data.preparation.commands import (
     check_unused,
     define_folder,
-    define_parsing_flags,
     define_speech_flags,
     define_text_flags,
+    define_tree_flags,
     prepare_speech,
     prepare_text,
     prepare_trees,
 )
 from memattn.data.tokenizer import Form, TextSettings, Units, has_moses_rules, known_code
 from memattn.errors import ConfigError
-
-_LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 
 
 def parallel() -> None:
@@ -66,7 +63,7 @@ def parsing() -> None:
     flags.DEFINE_list("train", None, f"Training trees: {names}.", required=True)
     flags.DEFINE_list("valid", None, "Validation trees, as --train.", required=True)
     flags.DEFINE_list("test", None, "Test trees, as --train.")
-    define_parsing_flags()
+    define_tree_flags()
     cli.run(_prepare_parsing)
 
 
@@ -83,7 +80,7 @@ def speech() -> None:
         "Prepared corpus of speech whose units, vocabulary, and mean and variance of features are used.",
     )
     define_speech_flags()
-    cli.run(_prepare_recordings, tensorflow=True, check=_check_recordings)
+    cli.run(_prepare_speech, tensorflow=True, check=_check_speech)
 
 
 def learn_lexicon() -> None:
@@ -105,15 +102,11 @@ def _prepare_parallel() -> int:
     options = flags.FLAGS
     splits = {
         split: (_existing(f"{prefix}.{options.source}"), _existing(f"{prefix}.{options.target}"))
-        for split in ("train", "valid", "test")
-        if (prefix := options[split].value) is not None
+        for split, prefix in _files(options).items()
     }
     languages = []
     for name in corpus.SIDES:
-        code = getattr(options, f"{name}_language")
-        if code is not None:
-            _check_language(f"{name}_language", code)
-        language = known_code(getattr(options, name) if code is None else code)
+        language = known_code(getattr(options, f"{name}_language") or getattr(options, name))
         languages.append(language)
         if options.form != "untokenized" and not has_moses_rules(language):
             warnings.warn(
@@ -132,34 +125,29 @@ def _prepare_parsing() -> int:
     memattn-prepare parsing --train 'wsj/0[2-9]/*.mrg,wsj/1?/*.mrg,wsj/2[01]/*.mrg' --valid 'wsj/22/*.mrg' \\
         --test 'wsj/23/*.mrg' --folder data/wsj.trees
     """
-    options = flags.FLAGS
-    splits = {split: names for split in ("train", "valid", "test") if (names := options[split].value) is not None}
-    if empty := [split for split, names in splits.items() if not names]:
-        raise ConfigError(f"--{empty[0]}: no name; give files, separated by commas")
-    prepare_trees(splits, options.min_count, options.folder)
+    prepare_trees(flags.FLAGS, _files(flags.FLAGS))
     return 0
 
 
-def _prepare_recordings() -> int:
+def _prepare_speech() -> int:
     """Prepares recordings with their text: log-mel features as sources, characters or BPE units as targets.
 
     memattn-prepare speech --train text/train.tsv --valid text/dev.tsv --test text/test.tsv --folder data/mine
     """
     options = flags.FLAGS
-    prepare_speech(options, options.folder, _manifests(options), options.language, options.vocabulary_of)
+    prepare_speech(options, options.folder, _files(options), options.language, options.vocabulary_of)
     return 0
 
 
-def _check_recordings() -> None:
+def _check_speech() -> None:
     """Raises ConfigError for flags that do not fit each other."""
-    options, manifests = flags.FLAGS, _manifests(flags.FLAGS)
+    options, manifests = flags.FLAGS, _files(flags.FLAGS)
     missing = [split for split in ("train", "valid") if split not in manifests]
     if missing and not (options.vocabulary_of and manifests):
         advice = "give a manifest, or --vocabulary_of a corpus that is prepared already and any of the manifests"
         raise ConfigError(f"--{missing[0]}: {advice}")
     if options.vocabulary_of:
         check_unused(options, ("bpe_units", "language"), "units and language")
-    _check_language("language", options.language)
 
 
 def _learn_lexicon() -> int:
@@ -172,10 +160,12 @@ def _learn_lexicon() -> int:
     return 0
 
 
-def _check_language(flag: str, code: str) -> None:
-    """Raises ConfigError if the value of a flag is not the code of a language."""
-    if not _LANGUAGE_CODE.fullmatch(code):
-        raise ConfigError(f"--{flag}: {code!r} is not the code of a language, such as de, zh or pt-BR")
+def _files(options: flags.FlagValues) -> dict[str, Any]:
+    """Returns what the flags --train, --valid and --test name, by split. Raises ConfigError for one that is empty."""
+    given = {split: options[split].value for split in ("train", "valid", "test") if options[split].value is not None}
+    if empty := [split for split, value in given.items() if not value]:
+        raise ConfigError(f"--{empty[0]}: no name; give that of a file, or leave the flag out")
+    return given
 
 
 def _existing(path: str) -> str:
@@ -185,11 +175,6 @@ def _existing(path: str) -> str:
         problem = "are both there; remove one" if paths else "are both missing"
         raise ConfigError(f"{path} and {path}.gz {problem}")
     return paths[0]
-
-
-def _manifests(options: flags.FlagValues) -> dict[str, str]:
-    """Returns the paths of the manifests of recordings that the flags give, by split."""
-    return {split: path for split in ("train", "valid", "test") if (path := options[split].value)}
 
 
 def main() -> None:

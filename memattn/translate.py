@@ -31,12 +31,21 @@ def _check_flags() -> None:
 
 
 def _main() -> int:
-    write_results(_work(flags.FLAGS))
+    from memattn.runs.trained import load
+    from memattn.serving.scorer import PairScorer
+    from memattn.serving.translator import WITHOUT_XLA, from_trained
+
+    options = flags.FLAGS
+    trained = load(options.run_dir, [WITHOUT_XLA, *options.set], options.average)
+    if options.score:
+        write_results(PairScorer(trained))
+    else:
+        write_results(from_trained(trained, n_best=options.nbest, scores=options.scores, alignment=options.alignment))
     return 0
 
 
 def write_results(work: "Translator | PairScorer") -> None:
-    """Writes the results for the lines of standard input, each as soon as it is ready."""
+    """Writes the results of `work` for the lines of standard input, each as soon as it is ready."""
     from memattn.serving.lines import available_lines
 
     number = 1
@@ -47,18 +56,6 @@ def write_results(work: "Translator | PairScorer") -> None:
             number += len(lines)
     except BrokenPipeError:
         console.silence()
-
-
-def _work(options: flags.FlagValues) -> "Translator | PairScorer":
-    """Returns the translator or the scorer that the flags ask for."""
-    from memattn.runs.trained import load
-    from memattn.serving.scorer import PairScorer
-    from memattn.serving.translator import WITHOUT_XLA, from_trained
-
-    trained = load(options.run_dir, [WITHOUT_XLA, *options.set], options.average)
-    if options.score:
-        return PairScorer(trained)
-    return from_trained(trained, n_best=options.nbest, scores=options.scores, alignment=options.alignment)
 
 
 def define_output_flags() -> None:

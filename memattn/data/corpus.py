@@ -76,18 +76,17 @@ READERS: dict[str, Callable[[str, str, Vocabulary], Corpus]] = {  # by the names
 
 
 def _paired(source: Sources, target: Sentences, source_path: str, target_path: str) -> Corpus:
-    check_parallel({source_path: len(source), target_path: len(target)})
+    check_line_counts({source_path: len(source), target_path: len(target)})
     return Corpus(source, target)
 
 
-def check_parallel(lines: Mapping[str, int]) -> None:
-    """Raises DataError if files, whose numbers of lines are given by path, differ in them or are empty."""
-    numbers = set(lines.values())
-    if len(numbers) > 1:
-        each = " and ".join(f"{path} has {number:,} lines" for path, number in lines.items())
+def check_line_counts(counts: Mapping[str, int]) -> None:
+    """Raises DataError unless files, given by path with their numbers of lines, have equally many, at least one."""
+    if len(set(counts.values())) > 1:
+        each = " and ".join(f"{path} has {number:,} lines" for path, number in counts.items())
         raise DataError(f"{each}: a line of one must correspond to the same line of the other")
-    if 0 in numbers:
-        raise DataError(f"{next(iter(lines))}: empty; a split needs at least one line")
+    if 0 in counts.values():
+        raise DataError(f"{next(iter(counts))}: empty; a split needs at least one line")
 
 
 def check_folder(folder: str) -> None:
@@ -100,7 +99,10 @@ def check_folder(folder: str) -> None:
 
 
 def check_split(folder: str, split: str, known: Collection[str] | None = None) -> None:
-    """Raises ConfigError if a corpus has no such split to evaluate on; `known` names the splits of one yet to come."""
+    """Raises ConfigError if a corpus has no such split to evaluate on.
+
+    `known` names the splits of a task's corpus, whose folder may be missing; None looks into the folder.
+    """
     if known is None:
         check_folder(folder)
         known = sorted(name.removesuffix(".target") for name in os.listdir(folder) if name.endswith(".target"))
@@ -113,7 +115,7 @@ def read_references(folder: str, split: str) -> tuple[list[list[str]], list[str]
     target_path, path = (os.path.join(folder, f"{split}.{name}") for name in ("target", "reference"))
     tokens = list(map(split_words, files.read_lines(target_path)))
     references = files.read_lines(path) if os.path.exists(path) else list(map(" ".join, tokens))
-    check_parallel({target_path: len(tokens), path: len(references)})
+    check_line_counts({target_path: len(tokens), path: len(references)})
     return tokens, references
 
 

@@ -18,7 +18,7 @@ from memattn.plain_values import differences
 if TYPE_CHECKING:
     from memattn.data.config import CopyConfig, TaskConfig
 
-MANIFEST = "copy.json"  # for every task; named after the first task
+_SETTINGS = "copy.json"  # of every task; named after the first
 SPLITS = ("train", "valid")
 _BLOCK = 10_000  # pairs that are drawn at a time
 
@@ -187,7 +187,7 @@ def _is_complete(folder: str, settings: dict) -> bool:
     if not (os.path.exists(folder) and os.listdir(folder)):
         return False
     try:
-        stored = files.read_json(os.path.join(folder, MANIFEST))
+        stored = files.read_json(os.path.join(folder, _SETTINGS))
     except (OSError, DataError) as error:
         raise ConfigError(f"{folder}: holds files, but no corpus of a task ({error}); use another folder") from error
     if stored != settings:
@@ -203,7 +203,7 @@ def _write_corpus(config: "CopyConfig", folder: str) -> None:
         seed = [config.seed, config.max_length, config.num_symbols, number]
         random = np.random.RandomState(seed)  # noqa: NPY002 (the same in every version of NumPy)
         _write_split(config, folder, split, examples, random)
-    files.write(os.path.join(folder, MANIFEST), json.dumps(config.settings, indent=2) + "\n")
+    files.write(os.path.join(folder, _SETTINGS), json.dumps(config.settings, indent=2) + "\n")
 
 
 def _write_split(config: "CopyConfig", folder: str, split: str, examples: int, random: np.random.RandomState) -> None:

@@ -12,7 +12,7 @@ import regex
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from memattn.data.vocabulary import SPECIAL_TOKENS, split_words
+from memattn.data.vocabulary import SPECIAL_TOKENS
 from memattn.errors import DataError
 
 SEPARATOR = "@@"  # of byte-pair encoding, at the end of a unit: the word continues
@@ -168,11 +168,6 @@ def ranked(counts: Counter[str]) -> list[str]:
 def escape(line: str) -> str:
     """Turns a line into words separated by single spaces, without other white space."""
     return _TO_ESCAPE.sub(lambda match: f"％{ord(match[0]):04x}", line)
-
-
-def escape_within_words(lines: list[str]) -> list[str]:
-    """Returns lines of words divided by single spaces; the words of a line, divided by ASCII white space, hold none."""
-    return [escape(" ".join(split_words(line))) for line in lines]
 
 
 def escaped_words(line: str) -> list[str]:

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import statistics
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,13 +53,9 @@ class TestSet:
     detokenized_references: list[str]
 
     def comparison(
-        self,
-        translations: Sequence[Translation],
-        tokenizer: Tokenizer,
-        target_loss: Callable[[], float],
-        kinds: Set[str] = frozenset(),
+        self, translations: Sequence[Translation], tokenizer: Tokenizer, target_loss: Callable[[], float]
     ) -> Comparison:
-        """Returns the comparison of translations with the references; `target_loss` and `kinds` are its fields."""
+        """Returns the comparison of translations with the references; `target_loss` is its field."""
         return Comparison(
             hypotheses=tokenizer.decode(translation.best for translation in translations),
             references=self.references,
@@ -68,7 +64,6 @@ class TestSet:
             detokenize=tokenizer.detokenize,
             detokenized_references=self.detokenized_references,
             target_loss=target_loss,
-            kinds=kinds,
         )
 
 
@@ -110,7 +105,7 @@ def read_files(trained: Trained, source: str, target: str) -> TestSet:
     """
     trained.check_reads_text("--source")
     source_lines, target_lines = (files.read_lines(path) for path in (source, target))
-    corpus.check_parallel({source: len(source_lines), target: len(target_lines)})
+    corpus.check_line_counts({source: len(source_lines), target: len(target_lines)})
     source_tokens = [trained.tokenizer.encode(line, "source") for line in source_lines]
     target_tokens = [trained.tokenizer.encode(line, "target") for line in target_lines]
     return TestSet(
@@ -142,10 +137,12 @@ class Evaluation:
 def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, rouge: bool = False) -> Evaluation:
     """Decodes a test set `repeats` times and scores it, also by ROUGE if asked to. Raises ConfigError, DataError."""
     config, num_buckets, num_sentences = trained.config, trained.config.data.num_buckets, len(test_set.source)
-    kinds = {METRICS[config.training.metric].kind}  # of metrics
-    kinds |= {"transcripts"} if config.data.source == "features" else set()
-    kinds |= {"summaries"} if rouge else set()
-    metrics.check_installed(kinds)
+    kinds_of_metrics = {METRICS[config.training.metric].kind}
+    if config.data.source == "features":
+        kinds_of_metrics.add("transcripts")
+    if rouge:
+        kinds_of_metrics.add("summaries")
+    metrics.check_installed(kinds_of_metrics)
     searcher = Searcher(trained.model, config.decoding, trained.lexicon)
     warm_up(searcher, test_set.source, num_buckets)
     seconds = []
@@ -154,9 +151,9 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, rouge: bool =
         seconds.append(elapsed)
     scorer = Scorer(trained.model)
     comparison = test_set.comparison(
-        translations, trained.tokenizer, lambda: scorer.target_loss(test_set.source, test_set.target), kinds
+        translations, trained.tokenizer, lambda: scorer.target_loss(test_set.source, test_set.target)
     )
-    scores = metrics.scores(comparison)
+    scores = metrics.scores(comparison, metrics.evaluation_metrics(test_set.references, kinds_of_metrics))
     median, num_tokens = statistics.median(seconds), sum(len(translation.best) + 1 for translation in translations)
     result = Result(
         scores={name: score.value for name, score in scores.items()},

@@ -18,7 +18,8 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from memattn.data.tokenizer import CHINESE, known_code
 from memattn.data.trees import are_trees, spans
-from memattn.data.units import escape_within_words
+from memattn.data.units import escape
+from memattn.data.vocabulary import split_words
 from memattn.errors import ConfigError, DataError, abbreviated
 
 _LARGEST_LOSS = 1e14  # written in place of an infinite loss or perplexity
@@ -47,7 +48,6 @@ class Comparison:
       detokenize: turns hypotheses into ordinary text.
       detokenized_references: the references as ordinary text; None if `references` are.
       target_loss: computes the model's loss per reference token under teacher forcing; NaN without a model.
-      kinds: kinds of metrics (see `Metric.kind`) to compute beside those that suit the references.
     """
 
     hypotheses: list[str]
@@ -57,7 +57,6 @@ class Comparison:
     detokenize: Callable[[list[str]], list[str]] = list
     detokenized_references: list[str] | None = None
     target_loss: Callable[[], float] = lambda: math.nan
-    kinds: Set[str] = frozenset()
 
     @functools.cached_property
     def detokenized(self) -> tuple[list[str], list[str]]:
@@ -115,8 +114,10 @@ def bleu(comparison: Comparison) -> Score:
     by_characters = comparison.by_characters
     metric = BLEU(tokenize="char" if by_characters else "none", smooth_method="none", force=True)
     hypotheses, references = comparison.hypotheses, comparison.references
-    if not by_characters:  # sacreBLEU would divide words at all white space
-        hypotheses, references = map(escape_within_words, (hypotheses, references))
+    if not by_characters:  # sacreBLEU would divide words at all white space, such as a no-break space
+        hypotheses, references = (
+            [escape(" ".join(split_words(line))) for line in lines] for lines in (hypotheses, references)
+        )
     return _by_sacrebleu(metric, hypotheses, references)
 
 
@@ -257,12 +258,20 @@ REPORTED = {name: metric for name, metric in METRICS.items() if name != "loss"}
 _PACKAGES = {"transcripts": ("jiwer", "speech"), "summaries": ("rouge_score", "rouge")}  # package and extra, by kind
 
 
-def scores(comparison: Comparison, names: Iterable[str] = ()) -> dict[str, Score]:
-    """Returns scores by the names of metrics: of the given ones, by default of all that suit the comparison."""
-    if not names:
-        kinds = {"any", "trees" if are_trees(comparison.references) else "text", *comparison.kinds}
-        names = [name for name, metric in METRICS.items() if metric.kind in kinds]
+def scores(comparison: Comparison, names: Iterable[str]) -> dict[str, Score]:
+    """Returns the scores of the metrics with these names."""
     return {name: METRICS[name].score(comparison) for name in names}
+
+
+def evaluation_metrics(references: Iterable[str], kinds: Set[str] = frozenset()) -> list[str]:
+    """Returns the names of the metrics that an evaluation computes: all for such references, and all of `kinds`."""
+    computed = {"any", "trees" if are_trees(references) else "text", *kinds}
+    return [name for name, metric in METRICS.items() if metric.kind in computed]
+
+
+def validation_metrics(training_metric: str) -> list[str]:
+    """Returns the names of the metrics that a validation computes, given the value of `training.metric`."""
+    return [name for name in METRICS if name in ("bleu", "exact_match", training_metric)]
 
 
 def check_installed(kinds: Set[str]) -> None:
@@ -272,8 +281,3 @@ def check_installed(kinds: Set[str]) -> None:
         if not importlib.util.find_spec(package):
             problem = f"metrics of {kind} need {package}, of the extra `{extra}`"
             raise ConfigError(f"{problem}: pip install -e '.[{extra}]' in the clone")
-
-
-def validation_metrics(training_metric: str) -> list[str]:
-    """Returns the names of the metrics that a validation computes, given the value of `training.metric`."""
-    return [name for name in METRICS if name in ("bleu", "exact_match", training_metric)]

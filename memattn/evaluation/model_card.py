@@ -27,11 +27,11 @@ def model_card(result: Result) -> str:
         _bullets(_model(config["model"]) | _training(result, len(run_dirs))),
         f"## {result.sentences:,} sentences of `{result.split}`",
         _bullets(_scores_and_times(result)),
-        f"Search: {search(result)}.",
+        f"Search: {search_in_words(result)}.",
         "## Use",
         _command(result, run_dirs),
         "## Conditions",
-        _bullets(conditions(result) | {"command": f"`{result.command}`"}),
+        _bullets(conditions_in_words(result) | {"command": f"`{result.command}`"}),
         "## Every setting",
         f"```yaml\n{dump(config)}```",
     ]
@@ -90,8 +90,8 @@ def _scores_and_times(result: Result) -> dict[str, str]:
     }
 
 
-def search(result: Result) -> str:
-    """Returns the search of a result in words."""
+def search_in_words(result: Result) -> str:
+    """Returns beam size, length penalty and other settings of the search of a result, as text."""
     decoding = result.config["decoding"]
     method = f"beam {decoding['beam_size']}"
     if sample := decoding["sample"]:
@@ -113,8 +113,8 @@ def _command(result: Result, run_dirs: list[str]) -> str:
     return f"```\nmemattn-translate {' '.join(flags)} < source.txt > translations.txt\n```"
 
 
-def conditions(result: Result) -> dict[str, str]:
-    """Returns the conditions of an evaluation by name, such as "hardware"."""
+def conditions_in_words(result: Result) -> dict[str, str]:
+    """Returns the conditions of an evaluation as text by name, such as "hardware"."""
     return {
         "command": result.command,
         "hardware": f"{result.device}, {result.cores} cores",

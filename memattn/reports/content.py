@@ -69,7 +69,7 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
     hypotheses, references = run.translations(split) if result else ([], [])
     if result:
         evaluated = {f"{folder}: hypotheses": len(hypotheses), f"{folder}: references": len(references)}
-        corpus.check_parallel({f"{data}: {split}": len(sources), **evaluated})
+        corpus.check_line_counts({f"{data}: {split}": len(sources), **evaluated})
     return ReportedRun(
         folder=folder,
         config=config,

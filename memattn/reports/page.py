@@ -98,7 +98,7 @@ def _rows(runs: Sequence[ReportedRun]) -> list[Row]:
     columns = {
         "decode time": lambda result: f"{result.decode_seconds:.3g} s ({result.time_range})",
         "sentences a second": lambda result: f"{result.sentences_per_second:,.1f}",
-        "search": model_card.search,
+        "search": model_card.search_in_words,
         "parameters": lambda result: f"{result.parameters:,}",
         "training step": lambda result: f"{result.step:,}",
     }
@@ -142,7 +142,7 @@ def _conditions(run: ReportedRun) -> dict[str, str]:
     """Returns the conditions of a run's evaluation, by name, such as "seed"."""
     if (result := run.result) is None:
         return {"seed": str(run.config.training.seed)}
-    return {"seed": str(result.seed), "training data": result.trained_on, **model_card.conditions(result)}
+    return {"seed": str(result.seed), "training data": result.trained_on, **model_card.conditions_in_words(result)}
 
 
 class Chart(NamedTuple):

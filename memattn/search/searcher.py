@@ -52,7 +52,7 @@ class Searcher:
         self.has_alignments = model.has_alignments
         self.jit_compile = jit = xla.jit_compile(config.jit_compile, model.compute_dtype)
         self._graph_options = contextlib.nullcontext if jit else xla.without_arithmetic_optimizer
-        self._search = tf.function(self._search_batch, autograph=False, jit_compile=jit)
+        self._search = tf.function(self._search_memory_length, autograph=False, jit_compile=jit)
         self._encode = tf.function(model.encode, autograph=False)
         compiles = jit and not xla.uses_cudnn()
         self._encode_one = tf.function(model.encode, autograph=False, jit_compile=True) if compiles else self._encode
@@ -110,7 +110,7 @@ class Searcher:
         """Returns what decides whether a padded batch of sources is traced anew: its shape, and the tokens selected."""
         return source.shape, len(self._lexicon(source).ids) if self._lexicon else None
 
-    def _search_batch(
+    def _search_memory_length(
         self, source: tf.Tensor, length: MemoryLength, token_table: Any, selection: Selection | None, uniforms: Any
     ) -> Hypotheses:
         """Searches with one memory length; the other arguments are those of `search`."""

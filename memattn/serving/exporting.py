@@ -35,7 +35,7 @@ def new_folder(
     folder = os.path.normpath(folder)
     checkpoints.check_path(folder)
     files.check_new(folder)
-    for problem in itertools.chain(_problems(trained), problems):
+    if problem := next(itertools.chain(_problems(trained), problems), None):
         raise ConfigError(problem)
     files.make_folder(os.path.dirname(folder))
     with files.making_folder(folder) as unfinished:

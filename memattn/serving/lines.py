@@ -1,10 +1,8 @@
-"""Lines of standard input, read as they arrive, and the parts that lines are translated in, with word alignments."""
+"""Lines of standard input, read as they arrive, and their results in the order of the lines."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from memattn.errors import DataError
 from memattn.files import decode_lines
@@ -62,47 +60,3 @@ def too_long(place: str, tokens: list[str], most: int) -> str:
     """Returns the message on the line at a place such as "standard input:7", which has more than `most` tokens."""
     limit = f"the {most:,} that are translated in one piece (decoding.max_source_length)"
     return f"{place}: {len(tokens):,} tokens, more than {limit}"
-
-
-class Part(NamedTuple):
-    """A piece of a source line with a translation.
-
-    Attributes:
-      source: tokens [S] of the piece.
-      target: tokens [T] of its translation.
-      weights: attention weights [T, S] of the source tokens for each target token; empty where none are needed.
-      score: score of the translation.
-    """
-
-    source: list[str]
-    target: list[str]
-    weights: np.ndarray
-    score: float = 0.0
-
-
-def word_alignment(parts: list[Part], word_numbers: Callable[[list[str]], list[int]]) -> str:
-    """Returns the most attended source word of each target word, as pairs `source-target`, numbered from 0.
-
-    The weight between two words is the sum over their tokens. A word of the source may continue in the next part; the
-    target has a blank between parts.
-
-    Args:
-      parts: the parts of a line.
-      word_numbers: a function of tokens, which returns the number of each token's word.
-    """
-    source_words = np.array(word_numbers([token for part in parts for token in part.source]), np.int64)
-    pairs: list[str] = []
-    start = 0
-    for source, target, weights, _ in parts:
-        here = source_words[start : start + len(source)]
-        start += len(source)
-        if source and target:
-            target_words = np.array(word_numbers(target), np.int64)
-            between_words = _membership(target_words, weights.dtype).T @ weights @ _membership(here, weights.dtype)
-            pairs += [f"{here[0] + word}-{len(pairs) + i}" for i, word in enumerate(between_words.argmax(1))]
-    return " ".join(pairs)
-
-
-def _membership(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Returns a matrix [tokens, words] with 1 where a token belongs to a word; the words' numbers are consecutive."""
-    return (words[:, None] == np.arange(words[0], words[-1] + 1)).astype(dtype)

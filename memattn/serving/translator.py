@@ -20,7 +20,8 @@ from memattn.data.vocabulary import UNK, Vocabulary
 from memattn.errors import ConfigError, DataError, abbreviated
 from memattn.options import listed
 from memattn.search.translation import translations
-from memattn.serving.lines import STDIN, Part, in_order, too_long, until_error, word_alignment
+from memattn.serving.lines import STDIN, in_order, too_long, until_error
+from memattn.serving.word_alignment import Part, word_alignment
 
 if TYPE_CHECKING:  # a function below imports TensorFlow or ONNX Runtime when it is called; the class needs neither
     from memattn.onnx_runtime.searcher import OnnxSearcher
@@ -65,7 +66,7 @@ class Translator:
             raise ConfigError("--alignment: a model without attention has no alignments")
         self._searcher, self._config = searcher, searcher.config
         self._tokenizer, self._vocabulary = tokenizer, vocabulary
-        self._most_tokens = max_source_length
+        self._max_source_length = max_source_length
         self._scores, self._alignment = scores, alignment
         self._warned: set[str] = set()  # kinds of warnings that are given once
         self.batch_size = searcher.config.batch_size
@@ -112,15 +113,15 @@ class Translator:
         if unknown := [token for token in tokens if self._vocabulary.ids.get(token, UNK) == UNK]:
             what = f"{len(unknown):,} of {len(tokens):,} tokens are not in the vocabulary"
             self._warn_once("unknown", f"{place}: {what}: {listed(dict.fromkeys(unknown))}")
-        if len(tokens) <= self._most_tokens:
+        if len(tokens) <= self._max_source_length:
             return [tokens]
-        problem = too_long(place, tokens, self._most_tokens)
+        problem = too_long(place, tokens, self._max_source_length)
         if self._config.long_lines == "refuse":
             raise DataError(problem)
         if self._config.long_lines == "cut":
-            pieces, action = [tokens[: self._most_tokens]], "the rest is dropped"
+            pieces, action = [tokens[: self._max_source_length]], "the rest is dropped"
         else:
-            pieces = split(tokens, self._tokenizer.word_numbers(tokens), self._most_tokens)
+            pieces = split(tokens, self._tokenizer.word_numbers(tokens), self._max_source_length)
             action = f"it is translated in {len(pieces):,} pieces"
         warnings.warn(f"{problem}; {action}", stacklevel=2)
         return pieces

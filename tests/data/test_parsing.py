@@ -24,15 +24,16 @@ def splits(tmp_path):
 
 def test_a_prepared_treebank_holds_sentences_and_targets(splits, tmp_path):
     folder = str(tmp_path / "out")
-    manifest = parsing.prepare(splits, 2, folder)
+    counts = parsing.prepare(splits, 2, folder)
     assert lines_of(f"{folder}/train.source") == ["the dog barks .", "the cat naps .", "<unk>"]
     target = "(S (NP XX XX )NP (VP XX )VP . )S"
     assert lines_of(f"{folder}/train.target") == [target, target, "(FRAG XX )FRAG"]
     vocabulary = corpus.read_vocabulary(folder)
     assert sorted(vocabulary.tokens[4:]) == sorted([*set(target.split()), "(FRAG", ")FRAG", "the"])
-    assert manifest["counts"]["train"] == {"pairs": 3, "source_tokens": 9, "target_tokens": 23}
+    assert counts["train"] == {"pairs": 3, "source_tokens": 9, "target_tokens": 23}
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["counts"] == counts
     assert [len(paths) for paths in manifest["sources"].values()] == [2, 1]
-    assert json.loads((tmp_path / "out" / "manifest.json").read_text()) == manifest
     pairs = corpus.read_corpus(folder, "valid", vocabulary)
     assert vocabulary.decode(pairs.source[0]) == ["the", "<unk>", "<unk>"]
     assert " ".join(vocabulary.decode(pairs.target[0])) == "(S (NP XX XX )NP (VP XX )VP )S"

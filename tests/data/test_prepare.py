@@ -84,8 +84,7 @@ def prepared(files, tmp_path):
 @pytest.mark.parametrize("units", tokenizers.UNITS)
 def test_a_prepared_corpus_holds_the_pairs_of_the_text(files, tmp_path, units):
     settings = dataclasses.replace(SETTINGS, text=dataclasses.replace(SETTINGS.text, units=units), max_length=299)
-    manifest = parallel.prepare(files, settings, str(tmp_path / "out"), 1)
-    counts = manifest["counts"]["train"]
+    counts = parallel.prepare(files, settings, str(tmp_path / "out"), 1)["train"]
     assert (counts["read"], counts["pairs"], counts["dropped_empty"], counts["dropped_too_long"]) == (90, 86, 3, 1)
     lines = [read_lines(path) for path in files["train"]]
     processor = tokenizers.read(str(tmp_path / "out"))
@@ -106,7 +105,7 @@ def test_a_prepared_corpus_holds_the_pairs_of_the_text(files, tmp_path, units):
 def test_a_pair_may_have_exactly_as_many_units_as_max_length(files, tmp_path):
     def counts(max_length):
         settings = dataclasses.replace(SETTINGS, max_length=max_length)
-        return parallel.prepare(files, settings, str(tmp_path / str(max_length)), 1)["counts"]["train"]
+        return parallel.prepare(files, settings, str(tmp_path / str(max_length)), 1)["train"]
 
     longest = max(counts(200)[f"longest_{side}"] for side in corpus.SIDES) - 1  # without the end of sentence
     assert counts(longest)["dropped_too_long"] == counts(200)["dropped_too_long"]
@@ -199,8 +198,9 @@ def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch, 
     folder, shared = str(tmp_path / "second"), str(tmp_path / "first")
     monkeypatch.setattr(tokenizers.UNITS[units], "learn", lambda *_: pytest.fail("learned"))
     settings = Settings(text, None, None, seed=None)
-    manifest = parallel.prepare(others, settings, folder, 1, shared)
+    counts = parallel.prepare(others, settings, folder, 1, shared)
     before = contents(tmp_path / "second")
+    manifest = json.loads(before[corpus.MANIFEST])
     names = [os.path.basename(source["path"]) for source in manifest["sources"]["vocabulary_of"]]
     assert names == [tokenizers.UNITS[units].file, "vocab.txt"]
     for name in names:
@@ -208,7 +208,7 @@ def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch, 
     sides = [read_lines(path) for path in others["train"]]
     for decoded_lines, lines in zip(decoded(tmp_path / "second"), sides, strict=True):
         assert len(decoded_lines) == len(lines) == 20
-    assert parallel.prepare(others, settings, folder, 1, shared) == manifest
+    assert parallel.prepare(others, settings, folder, 1, shared) == counts
     assert contents(tmp_path / "second") == before
     with pytest.raises(ConfigError, match="second: holds another corpus"):
         parallel.prepare(others, SETTINGS, folder, 1)
@@ -227,8 +227,8 @@ def test_a_vocabulary_that_does_not_fit_is_refused(files, prepared, tmp_path, na
 
 def test_workers_end_with_their_parent():
     code = (
-        "import multiprocessing, time\nfrom memattn.data.preparation.chunks import ordered_map\n"
-        "with ordered_map(2) as mapped:\n"
+        "import multiprocessing, time\nfrom memattn.data.preparation.chunks import map_in_processes\n"
+        "with map_in_processes(2) as mapped:\n"
         "    assert list(mapped(abs, [-1, -2])) == [1, 2]\n"
         "    print(*[worker.pid for worker in multiprocessing.active_children()], flush=True)\n"
         "    time.sleep(60)\n"
@@ -302,11 +302,10 @@ def test_languages_may_differ_from_the_suffixes_of_files(run, tmp_path):
     assert right.detokenize(right.decode(right.encode(line, "target") for line in lines)) == lines
 
 
-def test_a_wrong_command_and_a_wrong_language_are_reported_in_one_line(run):
+def test_a_wrong_command_and_an_empty_name_are_reported_in_one_line(run):
     assert_single_error(run("paralel"), "paralel: not a command; give one of parallel, parsing")
-    arguments = [f"--train={__file__[:-3]}", f"--valid={__file__[:-3]}", "--source=py", "--target=py", "--folder=none"]
-    problem = "--source_language: '한국어' is not the code of a language, such as de, zh or pt-BR"
-    assert_single_error(run("parallel", *arguments, "--source_language=한국어"), problem)
+    arguments = [f"--train={__file__[:-3]}", "--valid=", "--source=py", "--target=py", "--folder=none"]
+    assert_single_error(run("parallel", *arguments), "--valid: no name; give that of a file, or leave the flag out")
 
 
 @pytest.mark.parametrize(

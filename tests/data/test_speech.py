@@ -39,8 +39,8 @@ def write_recordings(folder, number=8, split="train", **options):
     return str(path), texts
 
 
-def prepare(folder, splits, shared=None, units="spelled", **options):
-    settings = speech.Settings(TextSettings("untokenized", "", "en", units), **options)
+def prepare(folder, splits, shared=None, units="spelled", bpe_units=None):
+    settings = speech.Settings(TextSettings("untokenized", "", "en", units), bpe_units, max_seconds=40)
     return speech.prepare(splits, settings, str(folder), 2, shared)
 
 
@@ -131,8 +131,8 @@ def test_a_recording_that_was_cut_is_refused(tmp_path, extension, subtype):
 
 def test_a_corpus_of_speech_is_prepared(tmp_path):
     (train, texts), (valid, _) = write_recordings(tmp_path / "a"), write_recordings(tmp_path / "b", 3, "dev")
-    manifest = prepare(tmp_path / "corpus", {"train": train, "valid": valid})
-    assert {"read": 8, "pairs": 8, "unknown_tokens": 0}.items() <= manifest["counts"]["train"].items()
+    counts = prepare(tmp_path / "corpus", {"train": train, "valid": valid})
+    assert {"read": 8, "pairs": 8, "unknown_tokens": 0}.items() <= counts["train"].items()
     folder = str(tmp_path / "corpus")
     vocabulary, tokenizer = corpus.read_vocabulary(folder), tokenizers.read(folder)
     pairs = corpus.read_corpus(folder, "train", vocabulary, "features")
@@ -146,7 +146,7 @@ def test_a_corpus_of_speech_is_prepared(tmp_path):
     assert corpus.read_references(folder, "valid")[1] == texts[:3]
     assert len(corpus.read_corpus(folder, "valid", vocabulary, "features")) == 3
     assert (tmp_path / "corpus" / "skipped.tsv").read_text() == ""
-    assert prepare(tmp_path / "corpus", {"train": train, "valid": valid}) == manifest
+    assert prepare(tmp_path / "corpus", {"train": train, "valid": valid}) == counts
 
 
 def test_bands_that_are_silent_in_training_are_ignored_in_other_recordings(tmp_path):
@@ -184,7 +184,7 @@ def test_bad_recordings_are_skipped_in_training_and_listed(tmp_path, recwarn):
     }
     with open(train, "a", encoding="utf-8") as file:
         file.writelines(f"{name}\t{' ' if reason == 'without text' else 'bad'}\n" for name, reason in reasons.items())
-    counts = prepare(tmp_path / "corpus", {"train": train})["counts"]["train"]
+    counts = prepare(tmp_path / "corpus", {"train": train})["train"]
     assert (counts["read"], counts["pairs"]) == (len(texts) + len(reasons), len(texts))
     skipped = [line.split("\t") for line in lines_of(tmp_path / "corpus" / "skipped.tsv")]
     for number, (name, reason), (place, path, listed) in zip(range(9, 16), reasons.items(), skipped, strict=True):
@@ -213,7 +213,7 @@ def test_a_bad_recording_of_a_scored_split_is_an_error_that_can_be_mended(tmp_pa
         prepare(tmp_path / "corpus", {"train": train, "valid": valid})
     assert len(paths) == 3  # the training split is read last
     soundfile.write(tmp_path / "b" / "dev-1.wav", tone(300), 16_000)
-    assert prepare(tmp_path / "corpus", {"train": train, "valid": valid})["counts"]["valid"]["pairs"] == 3
+    assert prepare(tmp_path / "corpus", {"train": train, "valid": valid})["valid"]["pairs"] == 3
 
 
 def test_another_corpus_lends_its_vocabulary_and_statistics(tmp_path):

@@ -6,16 +6,15 @@ import re
 import pytest
 
 from memattn.data import corpus
-from memattn.data.preparation import commands
-from memattn.data.preparation.parallel import default_units
+from memattn.data.preparation import advice
 
 
 def test_more_text_has_more_bpe_units_and_a_larger_config_if_there_is_a_gpu():
     pairs = [0, 99_999, 100_000, 200_001, 1_000_000]
-    assert list(map(default_units, pairs)) == [4_000, 4_000, 8_000, 8_000, 16_000]
-    names = [commands.own_text_config(number, gpu=True) for number in pairs]
+    assert list(map(advice.default_units, pairs)) == [4_000, 4_000, 8_000, 8_000, 16_000]
+    names = [advice.own_text_config(number, gpu=True) for number in pairs]
     assert names == ["own_text/small"] * 3 + ["own_text/base"] * 2
-    assert commands.own_text_config(10**8, gpu=False) == "own_text/small"
+    assert advice.own_text_config(10**8, gpu=False) == "own_text/small"
 
 
 @pytest.mark.parametrize(
@@ -27,10 +26,10 @@ def test_more_text_has_more_bpe_units_and_a_larger_config_if_there_is_a_gpu():
     ],
 )
 def test_the_time_of_training_is_estimated_from_the_tokens_of_its_steps(pairs, tokens, units, hours):
-    line = commands.training_time("own_text/small", pairs, tokens, units)
+    line = advice.training_time("own_text/small", pairs, tokens, units)
     assert line == f"training takes at most about {hours} hours of one CPU core, less if BLEU stops rising"
-    assert commands.training_time("own_text/small", 300_000, tokens, units).endswith("; for a GPU, take own_text/base")
-    assert commands.training_time("own_text/base", pairs, tokens, units) is None
+    assert advice.training_time("own_text/small", 300_000, tokens, units).endswith("; for a GPU, take own_text/base")
+    assert advice.training_time("own_text/base", pairs, tokens, units) is None
 
 
 @pytest.mark.parametrize(
@@ -38,7 +37,7 @@ def test_the_time_of_training_is_estimated_from_the_tokens_of_its_steps(pairs, t
     [("small", 29_000, None), ("small", 200_000, 3_125), ("small", 10**8, 4_000), ("base", 10**8, None)],
 )
 def test_a_validation_of_a_larger_text_comes_once_an_epoch_or_five_times(config, pairs, steps):
-    changes = commands.validation_changes(f"own_text/{config}", pairs)
+    changes = advice.validation_changes(f"own_text/{config}", pairs)
     assert changes == ([f"training.validate_every={steps}", f"training.checkpoint_every={steps}"] if steps else [])
 
 

@@ -15,8 +15,7 @@ from studies import reference
 import memattn
 from memattn import config as configs
 from memattn.attention import MECHANISMS
-from memattn.data.preparation import commands as advice
-from memattn.data.preparation import parallel
+from memattn.data.preparation import advice
 from memattn.errors import ConfigError
 from memattn.sweeps.runs import expand
 
@@ -108,7 +107,7 @@ def test_the_tutorial_states_the_times_that_preparation_prints():
     for pairs, units_of_a_side, hours in rows:
         number = int(pairs.replace(",", ""))
         tokens = 2 * int(units_of_a_side) * number
-        printed = advice.training_time("own_text/small", number, tokens, parallel.default_units(number))
+        printed = advice.training_time("own_text/small", number, tokens, advice.default_units(number))
         assert f"at most about {hours} of one CPU core" in printed
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 from helpers.repository import ROOT
 
-from memattn.eval import report
+from memattn.eval import summary
 from memattn.files import read_csv
 from memattn.runs.result import Result
 
@@ -27,7 +27,7 @@ TINY = [
 
 def test_the_printed_scores_are_those_of_the_run():
     result = Result.from_json(json.loads((RUN / "result.json").read_text("utf-8")))
-    assert f"```text\n{report(result)}\n" in PAGE
+    assert f"```text\n{summary(result)}\n" in PAGE
     for row in read_csv(str(RUN / "validation.csv")):
         step, bleu, exact_match = int(row["step"]), float(row["bleu"]), float(row["exact_match"])
         assert f"validation at step {step:,}: BLEU {bleu:.2f}  exact match {exact_match:.1f}%" in PAGE

@@ -7,7 +7,7 @@ from helpers.repository import ROOT
 from helpers.runs import made_up_result, tiny
 
 from memattn import config as configs
-from memattn.eval import report
+from memattn.eval import summary
 from memattn.evaluation.model_card import model_card
 from memattn.runs.result import Result, conditions
 from memattn.sweeps import tables
@@ -39,8 +39,8 @@ def test_stored_results_of_every_version_can_be_read():
         assert {key: value for key, value in content.items() if key in stored} == stored
 
 
-def test_report_card_and_table_show_the_scores_and_leave_missing_ones_out(result, tmp_path):
-    printed, card = report(result), model_card(result)
+def test_summary_card_and_table_show_the_scores_and_leave_missing_ones_out(result, tmp_path):
+    printed, card = summary(result), model_card(result)
     assert "BLEU                50.25  tok:none\n" in printed
     assert "exact match         25.0%\n" in printed
     assert "sacreBLEU" not in printed

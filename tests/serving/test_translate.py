@@ -31,9 +31,10 @@ from memattn.runs.run import Run
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
 from memattn.search.translation import Translation
-from memattn.serving.lines import Part, available_lines, word_alignment
+from memattn.serving.lines import available_lines
 from memattn.serving.scorer import PairScorer
 from memattn.serving.translator import split
+from memattn.serving.word_alignment import Part, word_alignment
 
 pytestmark = pytest.mark.slow
 

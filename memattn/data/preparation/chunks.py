@@ -50,7 +50,7 @@ def _blocks(path: str) -> Iterator[list[str]]:
 
 
 @contextlib.contextmanager
-def ordered_map(workers: int) -> Iterator[Map]:
+def map_in_processes(workers: int) -> Iterator[Map]:
     """Yields a `map` that calls its function in several processes; with 1, in this process.
 
     Raises what the function raises; DataError if a process was killed.

@@ -1,32 +1,19 @@
-"""What memattn-prepare and the recipes in data/ have in common: flags, preparation, and advice on training."""
+"""What memattn-prepare and the recipes in data/ have in common: flags, and preparation that prints what it made."""
 
 import math
 import os
-import shlex
-import shutil
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
 
-import yaml
 from absl import flags
 
-from memattn import files, processes, shipped
-from memattn.data.preparation import parallel, parsing
+from memattn import processes
+from memattn.data.preparation import advice, parallel, parsing
 from memattn.data.preparation.chunks import count_lines
+from memattn.data.preparation.folder import Release
 from memattn.data.tokenizer import TextSettings, Units, known_code
 from memattn.errors import ConfigError
-from memattn.plain_values import as_yaml
-
-Release = Mapping[str, str | int]  # what a manifest says about the release that text or recordings are from
 
 _LEARNING_FLAGS = ("bpe_units", "bpe_sample", "seed")
 _UNITS_IN_WORDS: dict[Units, str] = {"bpe": "BPE units", "spelled": "words and characters"}
-_LARGEST_SMALL_TEXT = 200_000  # training pairs
-_SMALL = "own_text/small"
-# Source and target tokens that training with own_text/small reads in a second of one core of an AMD EPYC, validations
-# included: 4,086 training steps of 64 Multi30k pairs with 33.9 tokens took 2,181 to 2,403 s (results/multi30k/small).
-_TOKENS_PER_SECOND = 3_900
-_MEASURED_UNITS = 4_000  # BPE units of that text; each thousand more adds 7.6% of its multiply-adds
 
 
 def define_text_flags(
@@ -64,7 +51,7 @@ def define_text_flags(
     flags.DEFINE_integer("workers", None, "Number of processes (default: one for each CPU core).", lower_bound=1)
 
 
-def define_parsing_flags(folder: str | None = None) -> None:
+def define_tree_flags(folder: str | None = None) -> None:
     """Defines the flags that all preparations of trees share. `folder` is the default of --folder; None: required."""
     define_folder(folder)
     meaning = "Least number of occurrences in training of a word of the vocabulary."
@@ -107,11 +94,10 @@ def prepare_text(
     if options.vocabulary_of:
         check_unused(options, _LEARNING_FLAGS, "the BPE")
     elif learning["bpe_units"] is None:
-        learning["bpe_units"] = parallel.default_units(count_lines(splits["train"][0]))
+        learning["bpe_units"] = advice.default_units(count_lines(splits["train"][0]))
     settings = parallel.Settings(text=text, max_length=options.max_length, **learning)
     workers = options.workers or processes.cores()
-    manifest = parallel.prepare(splits, settings, folder, workers, options.vocabulary_of, release)
-    train = manifest["counts"]["train"]
+    train = parallel.prepare(splits, settings, folder, workers, options.vocabulary_of, release)["train"]
     print(
         f"{folder}: {train['pairs']:,} training pairs of {train['read']:,} "
         f"({train['dropped_empty']:,} empty and {train['dropped_too_long']:,} of more than {options.max_length:,} "
@@ -119,26 +105,30 @@ def prepare_text(
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
         + (f", {settings.bpe_units:,} {_UNITS_IN_WORDS[text.units]}" if settings.bpe_units else "")
     )
-    config = config or own_text_config(train["pairs"], gpu=has_gpu())
+    config = config or advice.own_text_config(train["pairs"], gpu=advice.has_gpu())
     tokens = train["source_tokens"] + train["target_tokens"]
-    if time := training_time(config, train["pairs"], tokens, settings.bpe_units):
+    if time := advice.training_time(config, train["pairs"], tokens, settings.bpe_units):
         print(time)
-    print(training_command(config, folder, validation_changes(config, train["pairs"])))
+    print(advice.training_command(config, folder, advice.validation_changes(config, train["pairs"])))
     _print_release(release)
     return train["read"]
 
 
-def prepare_trees(splits: dict[str, list[str]], min_count: int, folder: str) -> None:
-    """Prepares trees as `parsing.prepare` does, and prints counts and how to train on them.
+def prepare_trees(options: flags.FlagValues, splits: dict[str, list[str]]) -> None:
+    """Prepares splits, and prints the counts of the training split and how to train on it.
+
+    Args:
+      options: flags that `define_tree_flags` defines.
+      splits: the files of each split, as names or patterns of names.
 
     Raises ConfigError, DataError, RunError, OSError.
     """
-    train = parsing.prepare(splits, min_count, folder)["counts"]["train"]
+    train = parsing.prepare(splits, options.min_count, options.folder)["train"]
     print(
-        f"{folder}: {train['pairs']:,} training trees, {train['source_tokens']:,} words, "
+        f"{options.folder}: {train['pairs']:,} training trees, {train['source_tokens']:,} words, "
         f"{train['target_tokens']:,} target tokens"
     )
-    print(training_command("parsing/small", folder))
+    print(advice.training_command("parsing/small", options.folder))
 
 
 def prepare_speech(
@@ -167,10 +157,10 @@ def prepare_speech(
     settings = speech.Settings(text, options.bpe_units, options.max_seconds)
     was_complete = os.path.exists(folder)
     workers = options.workers or processes.cores()
-    manifest = speech.prepare(manifests, settings, folder, workers, vocabulary_of, release)
+    counts_of_splits = speech.prepare(manifests, settings, folder, workers, vocabulary_of, release)
     if was_complete:  # the manifests are those of the corpus, but the recordings may have changed
         print(f"{folder}: complete, and left as it is, even if recordings have changed; to make it anew, remove it")
-    for split, counts in manifest["counts"].items():
+    for split, counts in counts_of_splits.items():
         notes = {
             "skipped": counts["read"] - counts["pairs"],
             "with several channels, averaged": counts["mixed"],
@@ -184,7 +174,7 @@ def prepare_speech(
         if counts["unknown_tokens"]:
             print(f"{folder}: {split}: {counts['unknown_tokens']:,} target tokens are not in the vocabulary")
     if "train" in manifests:
-        print(training_command("speech/small", folder))
+        print(advice.training_command("speech/small", folder))
     _print_release(release)
 
 
@@ -204,59 +194,3 @@ def _print_release(release: Release | None) -> None:
     """Prints what is known of a release, such as where its files are from, and their license."""
     for name, value in (release or {}).items():
         print(f"{name}: {value}")
-
-
-def training_command(config: str, folder: str, changes: Sequence[str] = ()) -> str:
-    """Returns a line with the command that trains a shipped config on a prepared folder, with overrides."""
-    run_dir = os.path.join("runs", os.path.basename(os.path.normpath(folder)))
-    overrides = " ".join(f"--set {shlex.quote(change)}" for change in (f"data.folder={as_yaml(folder)}", *changes))
-    return f"to train on it: memattn-train --config {config} {overrides} --run_dir {shlex.quote(run_dir)}"
-
-
-def has_gpu() -> bool:
-    """Returns whether this machine has an NVIDIA driver, without the seconds that importing TensorFlow takes."""
-    return shutil.which("nvidia-smi") is not None
-
-
-def own_text_config(pairs: int, *, gpu: bool) -> str:
-    """Returns the name of the shipped config that suits so many training pairs; own_text/base takes days on CPUs."""
-    return "own_text/base" if gpu and pairs > _LARGEST_SMALL_TEXT else _SMALL
-
-
-def training_time(config: str, pairs: int, tokens: int, units: int | None) -> str | None:
-    """Returns a line with an estimate of the longest that training on a text takes; None where none was measured.
-
-    Args:
-      config: name of the shipped config.
-      pairs: training pairs.
-      tokens: source and target tokens of these pairs.
-      units: number of BPE units, if known.
-    """
-    if config != _SMALL or not pairs:
-        return None
-    training = _small_training()
-    slower = 1 + 0.076 * ((units or _MEASURED_UNITS) - _MEASURED_UNITS) / 1000
-    read = training["max_steps"] * training["batch_size"] * tokens / pairs
-    hours = slower * read / _TOKENS_PER_SECOND / 3600
-    line = f"training takes at most about {max(hours, 0.1):.1f} hours of one CPU core, less if BLEU stops rising"
-    return line + ("; for a GPU, take own_text/base" if pairs > _LARGEST_SMALL_TEXT else "")
-
-
-def validation_changes(config: str, pairs: int) -> list[str]:
-    """Returns overrides so that own_text/small validates once an epoch, where its validations are far more frequent.
-
-    A training has at least five, even if it is shorter than five epochs. They count: after a few without a better
-    score, the learning rate falls and training ends. Other configs, which are for large text, stay as they are.
-    """
-    if config != _SMALL:
-        return []
-    training = _small_training()
-    steps = min(pairs // training["batch_size"], training["max_steps"] // 5)
-    if steps < 2 * training["validate_every"]:
-        return []
-    return [f"training.validate_every={steps}", f"training.checkpoint_every={steps}"]
-
-
-def _small_training() -> dict[str, Any]:
-    """Returns `training` of own_text/small as it is written. Does not import TensorFlow."""
-    return yaml.safe_load(files.read_text(cast(str, shipped.path_of(_SMALL))))["training"]

@@ -18,6 +18,7 @@ from memattn.errors import ConfigError, DataError
 from memattn.plain_values import differences
 
 Counts = dict[str, dict[str, int]]  # numbers of the manifest, by split and name
+Release = Mapping[str, str | int]  # what the manifest says about the release that text or recordings are from
 
 
 def make_corpus(
@@ -25,17 +26,17 @@ def make_corpus(
     settings: dict,
     sources: Mapping[str, Iterable[str]],
     write: Callable[[str], Counts],
-    release: Mapping[str, str | int] | None = None,
+    release: Release | None = None,
     shared: Sequence[str] = (),
-) -> dict:
-    """Makes the folder unless it is complete, and returns its manifest.
+) -> Counts:
+    """Makes the folder unless it is complete, and returns the counts of its manifest.
 
     Args:
       folder: where the corpus is to be.
       settings: with the source files, they determine the corpus.
       sources: paths of the source files, by split.
       write: writes the corpus, except for its manifest, into a folder, and returns the counts.
-      release: what the manifest says about the release that the sources are from; None for text of the user's.
+      release: the release that the sources are from; None for text of the user's.
       shared: paths of files of another corpus, which are copied before `write` is called.
 
     Raises:
@@ -50,7 +51,7 @@ def make_corpus(
     described = {split: [{"path": path, **_content(path)} for path in paths] for split, paths in sources.items()}
     inputs = {"settings": settings, "sources": described}
     if os.path.exists(folder):
-        return _complete(folder, inputs)
+        return _counts_of_complete(folder, inputs)
     with processes.making(folder, "is preparing it; wait, or use another --folder"), files.making_folder(folder) as new:
         for path in shared:
             with open(path, "rb") as file:
@@ -69,7 +70,7 @@ def make_corpus(
             "command": processes.command(),
         }
         files.write(os.path.join(new, MANIFEST), json.dumps(manifest, indent=2) + "\n")
-    return manifest
+    return counts
 
 
 def write_lines(path: str, lines: Iterable[str]) -> None:
@@ -134,8 +135,8 @@ def _content(path: str) -> dict[str, str | int]:
     return {"bytes": os.path.getsize(path), "sha256": files.checksum(path)}
 
 
-def _complete(folder: str, inputs: dict) -> dict:
-    """Returns the manifest of an existing folder. Raises ConfigError unless it holds the corpus of these inputs."""
+def _counts_of_complete(folder: str, inputs: dict) -> Counts:
+    """Returns the counts of an existing folder. Raises ConfigError unless it holds the corpus of these inputs."""
     try:
         parts = dict.fromkeys(("settings", "sources", "counts"), dict)
         manifest = files.read_json(os.path.join(folder, MANIFEST), parts)
@@ -145,7 +146,7 @@ def _complete(folder: str, inputs: dict) -> dict:
     if stored != expected or _checksums(manifest) != _checksums(inputs):
         differing = ", ".join(map(str, differences(stored, expected))) or "other files"
         raise ConfigError(f"{folder}: holds another corpus ({differing}); use another folder, or remove it")
-    return manifest
+    return manifest["counts"]
 
 
 def _checksums(inputs: dict) -> dict[str, list[str]]:

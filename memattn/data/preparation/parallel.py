@@ -6,7 +6,6 @@ import functools
 import os
 import warnings
 from collections import Counter
-from collections.abc import Mapping
 from typing import cast
 
 import numpy as np
@@ -14,9 +13,9 @@ from tqdm import tqdm
 
 from memattn import files
 from memattn.data import tokenizer as tokenizers
-from memattn.data.corpus import SIDES, VOCABULARY, check_parallel, read_references, read_vocabulary
-from memattn.data.preparation.chunks import CHUNK, Chunk, Map, count_lines, ordered_map, read_chunks
-from memattn.data.preparation.folder import Counts, SentencesWriter, make_corpus, write_lines
+from memattn.data.corpus import SIDES, VOCABULARY, check_line_counts, read_references, read_vocabulary
+from memattn.data.preparation.chunks import CHUNK, Chunk, Map, count_lines, map_in_processes, read_chunks
+from memattn.data.preparation.folder import Counts, Release, SentencesWriter, make_corpus, write_lines
 from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
 from memattn.data.units import escaped_words
@@ -25,11 +24,6 @@ from memattn.errors import ConfigError, DataError
 
 Paths = tuple[str, str]  # source and target file
 Splits = dict[str, Paths]  # by the name of the split
-
-# Default number of BPE units, by the least number of training pairs that it is for. The results on Multi30k (29,000
-# pairs) are with 4,000, those of the paper on WMT'17 (0.2 to 52 million) with 16,000. Gowda & May (2020) have the best
-# results with 4,000 to 16,000 for 0.5 million pairs, and with 8,000 for one million.
-_DEFAULT_UNITS = {0: 4_000, 100_000: 8_000, 1_000_000: 16_000}
 
 # A worker process makes each once, of what comes with every chunk.
 _tokenizer = functools.lru_cache(1)(SubwordTokenizer)
@@ -57,22 +51,17 @@ class Settings:
     seed: int | None = 1
 
 
-def default_units(pairs: int) -> int:
-    """Returns a number of BPE units that suits a number of training pairs."""
-    return max(units for least, units in _DEFAULT_UNITS.items() if pairs >= least)
-
-
 def prepare(
     splits: Splits,
     settings: Settings,
     folder: str,
     workers: int,
     vocabulary_of: str | None = None,
-    release: Mapping[str, str | int] | None = None,
-) -> dict:
-    """Prepares splits in a folder: `train` as arrays of ids, the other splits as text. Returns the manifest.
+    release: Release | None = None,
+) -> Counts:
+    """Prepares splits in a folder: `train` as arrays of ids, the other splits as text.
 
-    A folder that is already complete is not touched.
+    A folder that is already complete is not touched. Returns the counts of the manifest.
 
     Args:
       splits: the files of each split, plain or .gz.
@@ -80,14 +69,14 @@ def prepare(
       folder: where the corpus is to be.
       workers: number of processes.
       vocabulary_of: a prepared corpus or a run folder, whose BPE and vocabulary are used; None learns them.
-      release: what the manifest says about the release that the splits are from; None for text of the user's.
+      release: the release that the splits are from; None for text of the user's.
 
     Raises ConfigError if `vocabulary_of` does not fit, DataError if the text cannot be used, and what `make_corpus`
     raises.
     """
 
     def write(unfinished: str) -> Counts:
-        with ordered_map(workers) as parallel_map:
+        with map_in_processes(workers) as parallel_map:
             return _write_files(parallel_map, splits, settings, unfinished)
 
     shared = _shared_files(vocabulary_of, settings.text) if vocabulary_of else []
@@ -105,17 +94,19 @@ def _shared_files(corpus: str, text: TextSettings) -> list[str]:
 
 def _write_files(parallel_map: Map, splits: Splits, settings: Settings, folder: str) -> Counts:
     """Writes all files but the manifest; returns its counts by split."""
-    counts: Counts = {split: {"pairs": number} for split, number in _count_pairs(parallel_map, splits).items()}
-    pairs = counts["train"]["pairs"]
+    pairs = _count_pairs(parallel_map, splits)
     if settings.bpe_units is None:  # the folder has the files of another corpus
         tokenizer = tokenizers.read_units(folder, settings.text)
     else:
-        words = _count_words(parallel_map, splits["train"], pairs, settings)
+        words = _count_words(parallel_map, splits["train"], pairs["train"], settings)
         tokenizer, units = tokenizers.learn(words, settings.text, settings.bpe_units)
         files.write(os.path.join(folder, VOCABULARY), str(Vocabulary(units)))
     for name, content in tokenizer.files().items():
         files.write(os.path.join(folder, name), content)
-    counts["train"] = _write_train(parallel_map, splits["train"], pairs, tokenizer, settings.max_length, folder)
+    counts: Counts = {split: {"pairs": number} for split, number in pairs.items()}
+    counts["train"] = _write_train(
+        parallel_map, splits["train"], pairs["train"], tokenizer, settings.max_length, folder
+    )
     for split, paths in splits.items():
         if split != "train":
             work = functools.partial(segment, tokenizer.settings, tokenizer.codes)
@@ -133,14 +124,14 @@ def _count_pairs(parallel_map: Map, splits: Splits) -> dict[str, int]:
     numbers = tqdm(parallel_map(count_lines, paths), "checking lines", len(paths), unit=" files", disable=None)
     lines = dict(zip(paths, numbers, strict=True))
     for pair in splits.values():
-        check_parallel({path: lines[path] for path in pair})
+        check_line_counts({path: lines[path] for path in pair})
     return {split: lines[source] for split, (source, _) in splits.items()}
 
 
 def _count_words(parallel_map: Map, paths: Paths, pairs: int, settings: Settings) -> Counter[str]:
     """Counts the words, escaped for byte-pair encoding, of about `settings.bpe_sample` pairs."""
     fraction = min(1.0, cast(int, settings.bpe_sample) / pairs)
-    work = functools.partial(count_words, settings.text, fraction, cast(int, settings.seed))
+    work = functools.partial(words_of_chunk, settings.text, fraction, cast(int, settings.seed))
     words: Counter[str] = Counter()
     with tqdm(total=pairs, desc="counting words", unit=" pairs", unit_scale=True, disable=None) as progress:
         for counts in parallel_map(work, read_chunks(*paths)):
@@ -149,7 +140,7 @@ def _count_words(parallel_map: Map, paths: Paths, pairs: int, settings: Settings
     return words
 
 
-def count_words(text: TextSettings, fraction: float, seed: int, chunk: Chunk) -> Counter[str]:
+def words_of_chunk(text: TextSettings, fraction: float, seed: int, chunk: Chunk) -> Counter[str]:
     """Counts the escaped words of a random fraction of a chunk's pairs."""
     splitters = [tokenizers.word_tokenizer(text.form, code) for code in (text.source_language, text.target_language)]
     random = np.random.RandomState([seed, chunk.first])  # noqa: NPY002 (the same in every version of NumPy)

@@ -12,8 +12,8 @@ from memattn.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from memattn.errors import ConfigError
 
 
-def prepare(splits: dict[str, list[str]], min_count: int, folder: str) -> dict:
-    """Writes a folder with the trees of each split as text, and their vocabulary; returns the manifest.
+def prepare(splits: dict[str, list[str]], min_count: int, folder: str) -> Counts:
+    """Writes a folder with the trees of each split as text, and their vocabulary; returns the counts of the manifest.
 
     Words and brackets are tokens. Nothing is written unless all trees can be read.
 

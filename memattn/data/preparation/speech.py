@@ -6,7 +6,7 @@ import functools
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from memattn.data import corpus, features
 from memattn.data import tokenizer as tokenizers
 from memattn.data.preparation import audio
 from memattn.data.preparation.chunks import map_in_order
-from memattn.data.preparation.folder import Counts, make_corpus, write_lines
+from memattn.data.preparation.folder import Counts, Release, make_corpus, write_lines
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
 from memattn.data.units import escaped_words
 from memattn.data.vocabulary import Vocabulary
@@ -53,8 +53,8 @@ class Settings:
     """
 
     text: TextSettings
-    bpe_units: int | None = None
-    max_seconds: float = 40.0
+    bpe_units: int | None
+    max_seconds: float
 
 
 @dataclasses.dataclass
@@ -82,9 +82,9 @@ def prepare(
     folder: str,
     workers: int,
     vocabulary_of: str | None = None,
-    release: Mapping[str, str | int] | None = None,
-) -> dict:
-    """Prepares splits in a folder. Returns the manifest of the corpus; a folder that is complete is not touched.
+    release: Release | None = None,
+) -> Counts:
+    """Prepares splits in a folder. A folder that is already complete is not touched.
 
     In the training split, recordings that cannot be used are skipped with a warning. In other splits, they are an
     error, because scores would not be comparable.
@@ -96,9 +96,9 @@ def prepare(
       workers: number of threads.
       vocabulary_of: a prepared corpus of speech, whose vocabulary, text settings and statistics are used, whatever
         `settings` says of text and units; None learns them.
-      release: what the manifest says about the release that the splits are from; None for other recordings.
+      release: the release that the splits are from; None for other recordings.
 
-    Raises what `parallel.prepare` raises.
+    Returns the counts of the corpus' manifest. Raises what `parallel.prepare` raises.
     """
     audio.packages()
     shared: list[str] = []
@@ -130,7 +130,7 @@ def read_manifest(path: str) -> list[Utterance]:
         except ValueError as error:
             raise DataError(f"{path}:{number}: {error}") from error
         utterances.append(Utterance(f"{path}:{number}", os.path.join(folder, recording), " ".join(text.split())))
-    corpus.check_parallel({path: len(utterances)})
+    corpus.check_line_counts({path: len(utterances)})
     return utterances
 
 
@@ -155,7 +155,8 @@ def _write_files(
     """
     recordings = {}
     utterances = {split: read_manifest(path) for split, path in manifests.items()}
-    for split in sorted(manifests, key=lambda split: split == "train"):  # a broken recording of another ends the work
+    # Training comes last: in other splits, a bad recording is an error, which ends the work early.
+    for split in sorted(manifests, key=lambda split: split == "train"):
         recordings[split] = _Recordings()
         matrices = _read_all(split, utterances[split], settings.max_seconds, workers, recordings[split])
         features.write(folder, split, matrices)
