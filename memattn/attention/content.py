@@ -119,10 +119,8 @@ class LuongDotAttention(AttentionMechanism):
     def score(self, query, memory, state=(), seed=None):
         values = memory["values"]
         if query.shape[-1] != values.shape[-1]:
-            raise ValueError(
-                f"luong_dot: the queries are {query.shape[-1]} wide and the values {values.shape[-1]}; they must be "
-                "equal (in a config: model.encoder_units is half of model.units), or take luong, which projects"
-            )
+            widths = f"queries are {query.shape[-1]} wide and values {values.shape[-1]}"
+            raise ValueError(f"LuongDotAttention: {widths}; they must be equal, or take LuongAttention")
         energies = ops.matmul(self.scale * query, values, transpose_b=True)  # [B, Q, S]
         return ops.masked_softmax(energies, memory["mask"][:, None]), state
 
