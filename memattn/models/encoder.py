@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from memattn.attention.configured import Initializer
-from memattn.models.active_memory import CELLS as ACTIVE_CELLS
-from memattn.models.active_memory import run_steps
+from memattn.models.active_memory import ConvolutionalGRU, run_steps
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.lstm import LSTM
 
 if TYPE_CHECKING:
     from memattn.models.seq2seq import Seq2SeqConfig
 
-# Layers of cells by name, with their further options.
-CELLS: dict[str, tuple[type[tf.keras.layers.Layer], dict[str, bool]]] = {
+# By the names of `model.encoder`, with their further options.
+RECURRENT_LAYERS: dict[str, tuple[type[tf.keras.layers.Layer], dict[str, bool]]] = {
     "lstm": (LSTM, {}),
     "gru": (tf.keras.layers.GRU, {"reset_after": False}),
 }
@@ -88,7 +87,7 @@ class Encoder(BaseEncoder):
         self.backward = [self._layer(f"backward_{i}", True) for i in range(self.layers)]
 
     def _layer(self, name: str, go_backwards: bool) -> tf.keras.layers.LSTM | tf.keras.layers.GRU:
-        kind, options = CELLS[self.cell]
+        kind, options = RECURRENT_LAYERS[self.cell]
         return kind(
             self.units,
             kernel_initializer=self.initializer,
@@ -161,7 +160,7 @@ class ActiveMemoryEncoder(BaseEncoder):
             2 * self.units, kernel_initializer=self.initializer, dtype=self.dtype_policy, name="input"
         )
         self.norm = tf.keras.layers.LayerNormalization(epsilon=1e-5, dtype=self.dtype_policy, name="norm")
-        self.cells = [ACTIVE_CELLS[config.encoder](name=f"cell_{i}", **options) for i in range(self.layers)]
+        self.cells = [ConvolutionalGRU(name=f"cell_{i}", **options) for i in range(self.layers)]
 
     def build(self, input_shape):
         self.input_layer.build(input_shape)

@@ -14,12 +14,12 @@ from memattn.models.attentive_decoder import AttentiveDecoder, Cells, Stepper
 from memattn.models.decoder import Bridge, Decoder, GRUDecoder
 from memattn.models.dropout import ATTENTION_SEED, SOURCE_SEED, fold_in, split_seed
 from memattn.models.embeddings import FeatureReader, OutputWeights, TokenReader, output_weights, shift_right
-from memattn.models.encoder import CELLS, ActiveMemoryEncoder, Encoder
+from memattn.models.encoder import RECURRENT_LAYERS, ActiveMemoryEncoder, Encoder
 from memattn.models.interface import MemoryLength, MemoryRatio, no_slots
 from memattn.models.rnnsearch import RNNsearchDecoder
 from memattn.options import OneOf, Options, PositiveInt, Problems, Range, Rate, raise_first, split
 
-ENCODERS = {**dict.fromkeys(CELLS, Encoder), "cgru": ActiveMemoryEncoder}
+ENCODERS = {**dict.fromkeys(RECURRENT_LAYERS, Encoder), "cgru": ActiveMemoryEncoder}
 DECODERS: dict[str, type[AttentiveDecoder]] = {"lstm": Decoder, "gru": GRUDecoder, "rnnsearch": RNNsearchDecoder}
 
 
@@ -120,8 +120,8 @@ class Seq2SeqConfig(Options):
             yield "attention", f"{problem}; set model.encoder_units to half of it, or use luong"
 
     def _problems_of_encoder(self) -> Problems:
-        if self.encoder_reduce and self.encoder not in CELLS:
-            yield "encoder_reduce", f"is for encoder: {' or '.join(CELLS)}"
+        if self.encoder_reduce and self.encoder not in RECURRENT_LAYERS:
+            yield "encoder_reduce", f"is for encoder: {' or '.join(RECURRENT_LAYERS)}"
         factors, layers = len(self.encoder_reduce), self.layers_of_encoder
         if factors >= layers:
             problem = f"{factors} factors, but {layers} layers have {layers - 1} joints between them"
@@ -132,8 +132,8 @@ class Seq2SeqConfig(Options):
             yield "bridge", "zero hides the source from a model without attention; take auto or dense"
         if self.kind_of_bridge == "backward":
             bridge = "the bridge backward, which rnnsearch has by default," if self.bridge == "auto" else "backward"
-            if self.encoder not in CELLS:
-                yield "bridge", f"{bridge} is for encoder: {' or '.join(CELLS)}; take dense"
+            if self.encoder not in RECURRENT_LAYERS:
+                yield "bridge", f"{bridge} is for encoder: {' or '.join(RECURRENT_LAYERS)}; take dense"
             for name, layers in {"layers": self.layers, "encoder_layers": self.layers_of_encoder}.items():
                 if layers > 1:
                     yield "bridge", f"{bridge} is for {name}: 1, not {layers}"

@@ -14,7 +14,7 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from memattn.data.vocabulary import PAD
 from memattn.models.attentive_decoder import ContextKernels, precomputing_pays
-from memattn.models.encoder import CELLS
+from memattn.models.encoder import RECURRENT_LAYERS
 from memattn.models.seq2seq import Seq2Seq
 from memattn.onnx_export.attention import MECHANISMS, Mechanism, Source
 from memattn.onnx_export.graph import Graph, Tensor, array, dense, gru_cell, ints, lstm_cell, run_rnn
@@ -65,9 +65,9 @@ def _problems(trained: Trained) -> Iterator[str]:
         yield f"model.kind: {trained.config.model.kind} is not exported to ONNX; only seq2seq is"
         return
     config, mechanism = model.config, model.config.attention["name"]
-    if config.encoder not in CELLS or model.encoder.reduction > 1:
+    if config.encoder not in RECURRENT_LAYERS or model.encoder.reduction > 1:
         yield "model.encoder: only lstm and gru without encoder_reduce are exported to ONNX"
-    if config.decoder not in CELLS:
+    if config.decoder not in RECURRENT_LAYERS:
         yield "model.decoder: only lstm and gru are exported to ONNX"
     if mechanism not in MECHANISMS:
         yield f"model.attention.name: {mechanism} is not exported to ONNX; only {', '.join(MECHANISMS)} are"
