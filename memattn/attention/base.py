@@ -120,7 +120,7 @@ class AttentionMechanism(ConfiguredLayer):
         """Returns what scores the decoder steps of a search: this mechanism, or an object with less work per step.
 
         The object has `initial_state` and `score`. Its scores equal those of the mechanism without a seed; they may be
-        `SparseScores`.
+        `memattn.attention.ops.SparseScores`.
         """
         return self
 
@@ -219,8 +219,8 @@ class AttentionMechanism(ConfiguredLayer):
         """Returns symbolic outputs for the functional API of Keras 3."""
         _check_shapes(query, value, query_mask, value_mask)
         shapes = [self.compute_output_shape(query.shape, value.shape), (*query.shape[:2], value.shape[1])]
-        context, scores = (keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
-        return (context, scores) if return_attention_scores else context
+        context, weights = (keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
+        return (context, weights) if return_attention_scores else context
 
     def get_build_config(self):
         return self._shapes
@@ -261,9 +261,10 @@ def _where(condition: ops.Tensor, new: ops.Tensor, old: ops.Tensor) -> ops.Tenso
     return ops.where(ops.reshape(condition, [-1] + [1] * (len(new.shape) - 1)), new, old)
 
 
-_RECURRENT = "; a recurrent layer before it needs return_sequences=True"
-_FROM_LENGTHS = "; from lengths: arange(S) < lengths[:, None]"
-_ADVICE = {"query": _RECURRENT, "value": _RECURRENT, "value_mask": _FROM_LENGTHS}  # on wrong ranks
+_ADVICE = {  # on wrong ranks
+    **dict.fromkeys(["query", "value"], "; a recurrent layer before it needs return_sequences=True"),
+    "value_mask": "; from lengths: arange(S) < lengths[:, None]",
+}
 
 
 def _check_shapes(query, value, query_mask, value_mask) -> None:

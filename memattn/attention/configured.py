@@ -37,21 +37,22 @@ class ConfiguredLayer(keras.layers.Layer):
                         f"{type(self).__name__}: the constructor must keep its argument {name} as self.{name}"
                     )
                 config[name] = options.plain(getattr(self, name))
-        if "initializer" in config:
-            config["initializer"] = options.plain(initializer_config(config["initializer"]))
+        if callable(initializer := config.get("initializer")):  # neither a name nor a config
+            config["initializer"] = options.plain(keras.initializers.serialize(_object_of(initializer)))
         return config
 
-    def make_dense(self, width: int, name: str, **arguments) -> keras.layers.Dense:
-        """Makes a dense layer, whose kernel starts as `self.initializer` says, and which has no bias.
+    def make_dense(self, width: int, name: str, *, use_bias: bool = False, **arguments) -> keras.layers.Dense:
+        """Makes a dense layer whose kernel starts as `self.initializer` says.
 
         Args:
           width: width of the output.
           name: name of the dense layer, another one for each in a layer: the seed of an initializer depends on it.
-          **arguments: further arguments of Dense; `use_bias` and `kernel_initializer` replace the above.
+          use_bias: whether the layer has a bias.
+          **arguments: further arguments of Dense; `kernel_initializer` replaces `self.initializer`.
         """
         if "kernel_initializer" not in arguments:
             arguments["kernel_initializer"] = initializer_of(name, self.initializer)
-        return keras.layers.Dense(width, dtype=self.dtype_policy, name=name, **{"use_bias": False, **arguments})
+        return keras.layers.Dense(width, use_bias=use_bias, dtype=self.dtype_policy, name=name, **arguments)
 
 
 def initializer_of(weight: str, initializer: Initializer) -> Initializer:
@@ -78,13 +79,6 @@ def _reseeded(config: Mapping, weight: str) -> dict:
     elif isinstance(seed, Mapping):
         seed = initializer_of(weight, seed)
     return {**config, "seed": seed}
-
-
-def initializer_config(initializer: Initializer) -> Initializer:
-    """Returns an initializer as `get_config` stores it: a name or a config."""
-    if isinstance(initializer, (str, Mapping)):
-        return initializer
-    return keras.initializers.serialize(_object_of(initializer))
 
 
 def _object_of(initializer: Any) -> Initializer:

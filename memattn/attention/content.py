@@ -82,7 +82,13 @@ class LuongAttention(AttentionMechanism):
         return {"values": states, "keys": self.scale * self.key_layer(states), "mask": mask}
 
     def score(self, query, memory, state=(), seed=None):
-        return ops.masked_softmax(ops.products(query, memory["keys"]), memory["mask"][:, None]), state
+        return ops.masked_softmax(self._energies(query, memory), memory["mask"][:, None]), state
+
+    def _energies(self, query: ops.Tensor, memory: dict[str, ops.Tensor]) -> ops.Tensor:
+        """Returns the products of queries and keys [B, Q, S]. Raises ValueError if their widths differ."""
+        if query.shape[-1] != self.units:
+            raise ValueError(f"units: {self.units}, but the queries are {query.shape[-1]} wide; they must be equal")
+        return ops.matmul(query, memory["keys"], transpose_b=True)
 
 
 class LuongDotAttention(AttentionMechanism):
@@ -112,10 +118,8 @@ class LuongDotAttention(AttentionMechanism):
     def score(self, query, memory, state=(), seed=None):
         values = memory["values"]
         if query.shape[-1] != values.shape[-1]:
-            raise ValueError(
-                f"luong_dot: the queries are {query.shape[-1]} wide and the values {values.shape[-1]}; they must be "
-                "equal (in a config: model.encoder_units is half of model.units), or take luong, which projects"
-            )
+            widths = f"queries are {query.shape[-1]} wide and values {values.shape[-1]}"
+            raise ValueError(f"LuongDotAttention: {widths}; they must be equal, or take LuongAttention")
         energies = ops.matmul(self.scale * query, values, transpose_b=True)  # [B, Q, S]
         return ops.masked_softmax(energies, memory["mask"][:, None]), state
 
@@ -133,9 +137,9 @@ class _LocalAttention(LuongAttention):
 
     def _in_window(self, query: ops.Tensor, memory: dict[str, ops.Tensor], centres: ops.Tensor) -> ops.Tensor:
         """Returns the softmax [B, Q, S] over the source positions at most `window` from `centres` [B, Q, 1]."""
-        energies = ops.products(query, memory["keys"])
         distances = ops.abs(_positions(memory, centres.dtype) - centres)
-        return ops.masked_softmax(energies, memory["mask"][:, None] & (distances <= self.window))
+        in_window = memory["mask"][:, None] & (distances <= self.window)
+        return ops.masked_softmax(self._energies(query, memory), in_window)
 
 
 class LocalMonotonicAttention(_LocalAttention):

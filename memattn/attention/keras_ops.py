@@ -12,7 +12,7 @@ from keras.backend import standardize_dtype as dtype_name
 from keras.ops import *
 from keras.tree import map_structure
 
-COMPILES_RECURRENCE = True  # a loop over queries
+COMPILES_RECURRENCE = True  # XLA compiles a loop over queries
 init_scope = contextlib.nullcontext
 seed_generator = keras.random.SeedGenerator
 
@@ -20,11 +20,6 @@ seed_generator = keras.random.SeedGenerator
 def lowest(dtype: Any) -> float:
     """Returns the lowest number of a floating dtype."""
     return float(ml_dtypes.finfo(dtype_name(dtype)).min)
-
-
-def argmax(x: Tensor, axis: int) -> Tensor:
-    """Returns the index of the first item of a bool tensor that is true, as int32; 0 if none is."""
-    return ops.cast(ops.argmax(ops.cast(x, "int32"), axis), "int32")
 
 
 def cumsum(x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
@@ -67,11 +62,6 @@ def maximum(x: Any, y: Any) -> Any:
     """Returns the greater number at each position; an int for two sizes."""
     is_size = isinstance(x, int) and isinstance(y, int)
     return sorted((x, y))[1] if is_size else ops.maximum(x, y)
-
-
-def reciprocal_no_nan(x: Tensor) -> Tensor:
-    """Returns 1 / x; 0 for 0."""
-    return ops.divide_no_nan(ops.ones_like(x), x)
 
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:

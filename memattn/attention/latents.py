@@ -55,9 +55,12 @@ class LatentsAttention(SlotReader):
     def _make_weights(self, width: int) -> None:
         initializer = keras.initializers.get(initializer_of("z", self.initializer))
         self.z = self.add_weight(shape=(self.num_slots, width), initializer=initializer, name="z")
-        for name in ("latent_query", "latent_key", "latent_value", "latent_output"):  # W_q, W_k, W_v, W_o
-            setattr(self, name, self.make_dense(width, name))
-        for name, activation in (("expand", "gelu"), ("contract", None)):  # W_1 and b_1, W_2 and b_2
-            setattr(self, name, self.make_dense(width, name, use_bias=True, activation=activation))
-        for name in ("latent_norm", "state_norm", "slot_norm"):
-            setattr(self, name, keras.layers.LayerNormalization(dtype=self.dtype_policy, name=name))
+        self.latent_query = self.make_dense(width, "latent_query")  # W_q
+        self.latent_key = self.make_dense(width, "latent_key")  # W_k
+        self.latent_value = self.make_dense(width, "latent_value")  # W_v
+        self.latent_output = self.make_dense(width, "latent_output")  # W_o
+        self.expand = self.make_dense(width, "expand", use_bias=True, activation="gelu")  # W_1 and b_1
+        self.contract = self.make_dense(width, "contract", use_bias=True)  # W_2 and b_2
+        self.latent_norm = keras.layers.LayerNormalization(dtype=self.dtype_policy, name="latent_norm")
+        self.state_norm = keras.layers.LayerNormalization(dtype=self.dtype_policy, name="state_norm")
+        self.slot_norm = keras.layers.LayerNormalization(dtype=self.dtype_policy, name="slot_norm")

@@ -61,8 +61,7 @@ class MemoryAttention(AttentionMechanism):
         if position_encoding:
             if max_source_length is None:
                 raise OptionError("max_source_length", "missing; position_encoding needs it")
-            self.max_source_length = int(max_source_length)
-            self._encodings = position_encodings(self.num_slots, self.max_source_length)
+            self._encodings = position_encodings(self.num_slots, max_source_length)
         self.encoder_scores = self.make_dense(self.num_slots, "encoder_scores")  # W_alpha
         self.decoder_scores = self.make_dense(self.num_slots, "decoder_scores")  # W_beta
 

@@ -110,8 +110,8 @@ class MonotonicAttention(AttentionMechanism):
         super().__init__(**kwargs)
         self.units, self.offset, self.noise, self.test_mode = int(units), offset, noise, test_mode
         self.initializer = initializer
-        self.stop_energy = self._energy(offset, "stop")
-        self.chunk_energy = self._energy(None, "chunk") if self._mixes_chunks else None
+        self.stop_energy = self._make_energy(offset, "stop")
+        self.chunk_energy = self._make_energy(None, "chunk") if self._mixes_chunks else None
 
     def memorize(self, states, mask):
         memory = {"values": states, "mask": mask, "stop_keys": self.stop_energy.keys(states)}
@@ -147,7 +147,7 @@ class MonotonicAttention(AttentionMechanism):
             return ops.cast(energies > 0, energies.dtype)
         return ops.sigmoid(energies)
 
-    def _energy(self, offset: float | None, name: str) -> ScaledEnergy:
+    def _make_energy(self, offset: float | None, name: str) -> ScaledEnergy:
         return ScaledEnergy(
             units=self.units, offset=offset, initializer=self.initializer, dtype=self.dtype_policy, name=name
         )
@@ -191,9 +191,8 @@ class HardStops:
             positions = start[..., None] + ops.arange(_BLOCK)  # [B, Q, _BLOCK]
             keys = ops.gather(memory["stop_keys"], ops.minimum(positions, length - 1))
             stops_here = (energy.energies(projected, keys) > 0) & (positions < lengths[..., None])
-            first = ops.argmax(stops_here, -1) + start
-            is_first_stop = ops.any(stops_here, -1) & (stop == length)
-            return start + _BLOCK, ops.where(is_first_stop, first, stop)
+            first = ops.min(ops.where(stops_here, positions, length), -1)
+            return start + _BLOCK, ops.minimum(stop, first)
 
         return ops.while_loop(undecided, examine_block, (start, ops.zeros_like(start) + length))[1]
 

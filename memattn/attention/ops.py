@@ -41,13 +41,6 @@ def masked_softmax(logits: Tensor, mask: Tensor, axis: int = -1) -> Tensor:
     return where(mask, softmax(where(mask, logits, low), axis), zeros([], logits.dtype))
 
 
-def products(queries: Tensor, keys: Tensor) -> Tensor:
-    """Returns h . k [B, Q, M] for queries [B, Q, U] and keys [B, M, U]. Raises ValueError if their widths differ."""
-    if queries.shape[-1] != keys.shape[-1]:
-        raise ValueError(f"units: {keys.shape[-1]}, but the queries are {queries.shape[-1]} wide; they must be equal")
-    return matmul(queries, keys, transpose_b=True)
-
-
 def additive_energies(queries: Tensor, keys: Tensor, v: Variable) -> Tensor:
     """Returns v . tanh(q + k) [B, Q, M] for projected queries [B, Q, U] and keys [B, M, U] (Bahdanau et al., 2015)."""
     return einsum("bqmu,u->bqm", tanh(queries[:, :, None] + keys[:, None]), cast(v, queries.dtype))

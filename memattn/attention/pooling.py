@@ -86,16 +86,13 @@ class LinearAttention(AttentionMechanism):
     def context_size(self, value_size):
         return self.projection or value_size
 
-    def _make_layers(self, width: int) -> None:
-        """Makes the layers that are as wide as the features f_t."""
-        self.query_layer = self.make_dense(width, "query")
-        if self.gated:
-            starts = {"kernel_initializer": "zeros", "bias_initializer": "ones"}
-            self.gate_layer = self.make_dense(width, "gate", activation="sigmoid", use_bias=True, **starts)
-
     def memorize(self, states, mask):
         if self.query_layer is None:
-            self._make_layers(self.context_size(states.shape[-1]))
+            width = self.context_size(states.shape[-1])  # F
+            self.query_layer = self.make_dense(width, "query")
+            if self.gated:
+                starts = {"kernel_initializer": "zeros", "bias_initializer": "ones"}
+                self.gate_layer = self.make_dense(width, "gate", activation="sigmoid", use_bias=True, **starts)
         features = states if self.projection_layer is None else self.projection_layer(states)
         if self.gate_layer is not None:
             features = features * self.gate_layer(features)
@@ -103,7 +100,8 @@ class LinearAttention(AttentionMechanism):
         scaled = features
         if self.normalize == "length":
             lengths = ops.sum(ops.cast(mask, ops.sum_dtype(features.dtype)), 1)[:, None, None]
-            scaled = features * ops.cast(ops.reciprocal_no_nan(lengths), features.dtype)
+            fractions = ops.divide_no_nan(ops.ones_like(lengths), lengths)  # 1 / S; in float16, S may overflow
+            scaled = features * ops.cast(fractions, features.dtype)
         return {"values": ops.matmul(scaled, features, transpose_a=True), "scaled": scaled}  # "values" is C [B, F, F]
 
     def score(self, query, memory, state=(), seed=None):

@@ -4,7 +4,6 @@ Slots are C = alpha^T s, and a decoder step reads c = beta C. Since beta (alpha^
 well read the states s by beta alpha^T: the context is the same, read from S vectors instead of K.
 """
 
-import abc
 from typing import Literal
 
 import keras
@@ -76,9 +75,9 @@ class SlotReader(AttentionMechanism):
         slots = ops.matmul(alpha, states, transpose_a=True)  # C [B, K, D]
         return self._with_keys(slot_memory(slots, alpha, states), slots)
 
-    @abc.abstractmethod
     def _alpha(self, states: ops.Tensor, mask: ops.Tensor) -> ops.Tensor:
         """Returns the writing weights alpha [B, S, K] of states [B, S, D]; padding, where `mask` is false, gets 0."""
+        raise NotImplementedError("a mechanism with slots defines _alpha or memorize")
 
     def _with_keys(self, memory: dict[str, ops.Tensor], slots: ops.Tensor) -> dict[str, ops.Tensor]:
         """Returns the memory, with W_read C_k for each slot C_k in `slots` [B, K, D] if they are read additively."""

@@ -39,10 +39,10 @@ from tensorflow import (
     zeros,
     zeros_like,
 )
-from tensorflow.math import cumulative_logsumexp, divide_no_nan, l2_normalize, log, reciprocal_no_nan
+from tensorflow.math import cumulative_logsumexp, divide_no_nan, l2_normalize, log
 from tensorflow.nn import relu, softmax
 
-arange, any, max, sum = tf.range, tf.reduce_any, tf.reduce_max, tf.reduce_sum
+arange, any, max, min, sum = tf.range, tf.reduce_any, tf.reduce_max, tf.reduce_min, tf.reduce_sum
 clip, take = tf.clip_by_value, tf.gather
 map_structure = tf.nest.map_structure
 fold_in = tf.random.experimental.stateless_fold_in
@@ -65,11 +65,6 @@ def dtype_name(dtype: Any) -> str:
 def lowest(dtype: Any) -> float:
     """Returns the lowest number of a floating dtype."""
     return tf.as_dtype(dtype).min
-
-
-def argmax(x: Tensor, axis: int) -> Tensor:
-    """Returns the index of the first item of a bool tensor that is true, as int32; 0 if none is."""
-    return tf.argmax(x, axis, "int32")
 
 
 def gather(x: Tensor, positions: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """Decoders that read a context from the memory in each step: their base, their steps, and how a step reads.
 
-A context is c = weights @ values (Eqs. 1 and 6). It enters two linear layers: the cell's input (of the next step with
+A `Stepper` runs a step. There, the mechanism's `score` gives the weights of the memory's values, and a `Reader` the
+context c = weights @ values (Eqs. 1 and 6). A context enters two linear layers: the cell's input (of the next step with
 input feeding, of this step in RNNsearch), and the output layer's input.
 """
 
@@ -216,9 +217,7 @@ class Reader:
 
     def read(self, weights: tf.Tensor | SparseScores) -> tuple[tf.Tensor, tf.Tensor]:
         """Reads by attention weights [B, Q, M]; returns contexts for `add_to_gates` and for `output_part`."""
-        return self._parts(ops.contexts(weights, self._values))
-
-    def _parts(self, contexts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        contexts = ops.contexts(weights, self._values)  # [B, Q, D]
         return contexts[:, :, : self.input_width], contexts
 
     def add_to_gates(self, gates: tf.Tensor, contexts: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
@@ -245,8 +244,9 @@ class PrecomputedReader(Reader):
         self.input_width = for_input.shape[-1]
         self._values = tf.concat([for_input, super().output_part(values)], -1)  # [B, M, G + F]
 
-    def _parts(self, contexts):
-        return contexts[:, :, : self.input_width], contexts[:, :, self.input_width :]
+    def read(self, weights):
+        products = ops.contexts(weights, self._values)  # [B, Q, G + F]
+        return products[:, :, : self.input_width], products[:, :, self.input_width :]
 
     def add_to_gates(self, gates, contexts, seed):
         del seed

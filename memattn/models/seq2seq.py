@@ -232,7 +232,7 @@ class Seq2Seq(tf.keras.Model):
             config.attention["name"],
             {**options, "dtype": self.dtype_policy},
             units=config.units,
-            max_source_length=-(-self.max_source_length // math.prod(config.encoder_reduce)),  # its states
+            max_source_length=-(-self.max_source_length // math.prod(config.encoder_reduce)),  # in states
             initializer=uniform,
         )
         if self.source_features is None:

@@ -20,7 +20,7 @@ B, S, T, E = 2, 5, 3, 3
 STATES, QUERIES, MASK = equations.STATES[:B, :S], equations.QUERIES[:B, :T], equations.mask()[:B, :S]
 LENGTHS = MASK.sum(1)
 D, U = STATES.shape[2], QUERIES.shape[2]
-FACTS = {"units": E, "max_source_length": S, "initializer": "glorot_uniform"}
+ARGUMENTS = {"units": E, "max_source_length": S, "initializer": "glorot_uniform"}
 
 
 def run(mechanism, seed=None):
@@ -104,7 +104,7 @@ KINDS = [
 @pytest.mark.parametrize(("name", "options", "width"), KINDS)
 @pytest.mark.parametrize("test_mode", ["soft", "hard"])
 def test_weights_equal_those_of_the_enumerated_process(name, options, width, test_mode):
-    mechanism = randomized(build(name, {**options, "test_mode": test_mode}, **FACTS))
+    mechanism = randomized(build(name, {**options, "test_mode": test_mode}, **ARGUMENTS))
     scores = run(mechanism)
     for row, length in enumerate(LENGTHS):
         stop_energies = energies(mechanism.stop_energy, row)[:, :length]
@@ -120,7 +120,7 @@ def test_weights_equal_those_of_the_enumerated_process(name, options, width, tes
 @pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_adaptive_chunks_and_their_gradients_are_finite_for_energies_75_apart(jit_compile):
-    mechanism = randomized(build("matcha", {"test_mode": "soft"}, **FACTS))
+    mechanism = randomized(build("matcha", {"test_mode": "soft"}, **ARGUMENTS))
     g = mechanism.chunk_energy.g
     spans = [np.ptp(energies(mechanism.chunk_energy, row)[:, :length]) for row, length in enumerate(LENGTHS)]
     g.assign(g * 75 / max(spans))
@@ -146,7 +146,7 @@ def test_adaptive_chunks_and_their_gradients_are_finite_for_energies_75_apart(ji
 
 @pytest.mark.parametrize("name", ["monotonic", "mocha", "matcha"])
 def test_noise_is_added_in_training_only_and_changes_with_the_seed(name):
-    mechanism = randomized(build(name, {"test_mode": "soft", "noise": 2.0}, **FACTS))
+    mechanism = randomized(build(name, {"test_mode": "soft", "noise": 2.0}, **ARGUMENTS))
     plain = run(mechanism)
     noisy, noisy_by_other_seed = (run(mechanism, tf.constant(seed)) for seed in ([1, 2], [1, 3]))
     assert np.abs(noisy - plain).max() > 1e-3
@@ -157,7 +157,7 @@ def test_the_option_is_the_standard_deviation_of_the_noise():
     states, queries = tf.repeat(STATES, 200, 0), tf.repeat(QUERIES, 200, 0)
     mask, logits = tf.ones(tf.shape(states)[:2], tf.bool), []
     for noise in (0.0, 1.0, 2.0):
-        mechanism = randomized(build("monotonic", {"test_mode": "soft", "noise": noise}, **FACTS), scale=0.1)
+        mechanism = randomized(build("monotonic", {"test_mode": "soft", "noise": noise}, **ARGUMENTS), scale=0.1)
         p = mechanism._p(queries, mechanism.memorize(states, mask), tf.constant([1, 2]))
         logits.append(np.log(p) - np.log(1 - p))
     np.testing.assert_allclose(logits[2] - logits[0], 2 * (logits[1] - logits[0]), atol=1e-3)
@@ -168,7 +168,7 @@ def test_the_option_is_the_standard_deviation_of_the_noise():
 def test_sparse_scores_of_a_search_equal_those_of_the_mechanism(name, options):
     """A search equals the mechanism for queries that stop early, late, at the same position again, or not at all."""
     random, length, queries = np.random.default_rng(7), 20, 4
-    mechanism = randomized(build(name, options, **FACTS))
+    mechanism = randomized(build(name, options, **ARGUMENTS))
     mechanism.stop_energy.g.assign(4.0)
     mechanism.stop_energy.r.assign(-2.0)
     states = tf.constant(random.normal(size=[3, length, D]).astype(np.float32))
@@ -199,7 +199,7 @@ def test_weights_of_equal_positions_are_added():
 def test_the_steps_of_a_search_look_at_each_position_once(monkeypatch):
     """Positions are looked at in blocks of 8; T steps need at most S / 8 + T blocks, not T S / 8."""
     length, steps, looks = 250, 10, []
-    mechanism = randomized(build("monotonic", {}, **FACTS))
+    mechanism = randomized(build("monotonic", {}, **ARGUMENTS))
     memory = mechanism.memorize(tf.zeros([1, length, D]), tf.ones([1, length], tf.bool))
     memory["stop_keys"] = tf.range(length, dtype=tf.float32)[None, :, None]
     search = mechanism.for_search()
@@ -248,7 +248,7 @@ def test_the_recurrence_equals_a_loop(length):
 @pytest.mark.parametrize("name", ["local_m", "local_p"])
 @pytest.mark.parametrize("window", [1, 2, 10])
 def test_a_local_softmax_is_over_its_window(name, window):
-    mechanism = randomized(build(name, {"window": window}, **{**FACTS, "units": U}))
+    mechanism = randomized(build(name, {"window": window}, **{**ARGUMENTS, "units": U}))
     actual = run(mechanism)
     (w_k,) = mechanism.key_layer.get_weights()
     for row, length in enumerate(LENGTHS):
@@ -270,7 +270,7 @@ def test_a_local_softmax_is_over_its_window(name, window):
 
 @pytest.mark.parametrize("longest", [3, 5, 8])
 def test_location_is_a_softmax_of_the_query_alone(longest):
-    mechanism = randomized(build("location", {}, **{**FACTS, "max_source_length": longest}))
+    mechanism = randomized(build("location", {}, **{**ARGUMENTS, "max_source_length": longest}))
     actual = run(mechanism)
     (weights,) = mechanism.get_weights()
     for row, length in enumerate(LENGTHS):
@@ -284,7 +284,7 @@ def test_location_is_a_softmax_of_the_query_alone(longest):
     "options", [{}, {"projection": 3}, {"gated": True}, {"normalize": "none"}, {"projection": 2, "gated": True}]
 )
 def test_linear_attention_is_the_sum_over_the_source(options):
-    mechanism = randomized(build("linear", options, **FACTS))
+    mechanism = randomized(build("linear", options, **ARGUMENTS))
     contexts, weights = mechanism(QUERIES, STATES, value_mask=MASK, return_attention_scores=True)
     for row, length in enumerate(LENGTHS):
         features = STATES[row, :length]
@@ -301,6 +301,6 @@ def test_linear_attention_is_the_sum_over_the_source(options):
 
 
 def test_linear_attention_takes_more_positions_than_float16_can_count():
-    mechanism = build("linear", {}, dtype="mixed_float16", **FACTS)
+    mechanism = build("linear", {}, dtype="mixed_float16", **ARGUMENTS)
     value = np.ones((1, 70_000, 2), np.float16)
     assert np.abs(mechanism(np.ones((1, 1, 2)), value)).max() > 1e-3

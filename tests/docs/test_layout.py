@@ -76,8 +76,11 @@ def test_the_library_imports_no_study():
 
 
 def test_attention_imports_only_itself_and_the_checks_of_options():
+    """TensorFlow is imported in one file, so that the layers run without it on other backends."""
     for path in (ROOT / "memattn" / "attention").glob("*.py"):
         assert imported_layers(path) <= {"attention", "options"}
+        imports_tensorflow = any(name.partition(".")[0] == "tensorflow" for name in imports(path))
+        assert imports_tensorflow == (path.name == "tensorflow_ops.py")
 
 
 def test_no_test_module_imports_another():

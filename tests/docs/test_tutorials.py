@@ -192,7 +192,7 @@ def test_a_sweep_compares_four_mechanisms(follow, command, tmp_path, monkeypatch
 def test_a_mechanism_outside_the_package_trains_and_is_tested(follow, command, tmp_path):
     def tests(*arguments):
         _, module, *rest = arguments
-        options = ["-p", "no:cacheprovider", "-k", "from_its_config or greedy"]
+        options = ["-p", "no:cacheprovider", "-k", "greedy"]
         status, out, errors = command(tmp_path, module, *rest, *options)
         return status, re.sub(r", \d+ deselected", "", out), errors
 
