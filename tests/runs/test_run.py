@@ -87,14 +87,6 @@ def test_a_run_that_is_made_again_may_only_train_longer(tiny_config, create):
     assert Run(run.folder).config == longer
 
 
-def test_the_error_of_a_config_with_former_keys_names_the_script_that_converts_it(tiny_config, create):
-    run = create(tiny_config())
-    with open(f"{run.folder}/config.yaml", "a", encoding="utf-8") as file:
-        file.write("stop_at_bleu: 99\n")
-    with pytest.raises(ConfigError, match=f"stop_at_bleu: .*; .* scripts/convert_old_runs.py {run.folder}$"):
-        assert Run(run.folder).config
-
-
 @pytest.fixture
 def repository(tmp_path):
     """A git repository with a single commit, and the hash of that commit."""
