@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ from memattn import config as configs
 from memattn import files
 from memattn.config import Config
 from memattn.errors import ConfigError, RunError
+from memattn.evaluation import formatting
 from memattn.runs.result import conditions
 from memattn.sweeps import runner as sweep
 from memattn.sweeps.runs import SweepRun, expand, finished
@@ -285,6 +287,22 @@ def runs_of(names: list[str], scale: str) -> dict[str, dict[str, Config]]:
             if needed:
                 wanted.setdefault(path, {}).update(needed)
     return wanted
+
+
+def listing(names: list[str], scale: str) -> str:
+    """Returns the runs of targets as a Markdown table, and what the head of each config says of its cost."""
+    wanted = runs_of(names, scale)
+    rows = [
+        {"config": path, "run": name, "training steps": f"{config.training.max_steps:,}"}
+        for path, runs in wanted.items()
+        for name, config in runs.items()
+    ]
+    if not rows:
+        return f"{', '.join(names)}: nothing is trained"
+    heads = {path: files.read_text(path) for path in wanted}
+    costs = [f"- all of {path}: {re.findall('^# Cost: (.*)', head, re.MULTILINE)[0]}" for path, head in heads.items()]
+    total = f"{len(rows)} runs, many of which end before their last step."
+    return "\n".join([formatting.markdown(rows), total, *costs])
 
 
 def _starts_from_another(config: Config, folder: str) -> bool:

@@ -9,7 +9,7 @@ from helpers.repository import ROOT
 from helpers.runs import made_up_result
 from helpers.studies import TINY, made_up, rows_of, run_in_forks, write_study
 from matplotlib import image
-from studies import costs, family, long_texts, plots, runner
+from studies import family, long_texts, plots, runner
 from studies.britz2017 import figures, open_questions, printed, tables, windowed
 from studies.output import MISSING, Output
 from studies.runs import text_name
@@ -363,17 +363,6 @@ def test_bleu_by_length_scores_the_sentences_of_each_range_of_lengths(tmp_path):
     assert [row["none, trained to inf"] for row in rows[1:]] == ["100.00", "0.00", "0.00"]
 
 
-def test_a_rehearsal_times_training_steps_of_the_costliest_run_at_full_size(tmp_path, monkeypatch):
-    write_study(tmp_path, "alignments", TINY)
-    monkeypatch.chdir(tmp_path)
-    table = costs.rehearse(["figure7"], "small", steps=2, strategy="none")
-    row = [cell.strip() for cell in table.splitlines()[2].split("|")[1:-1]]
-    assert row[0] == "configs/studies/alignments/small.yaml"
-    assert row[3:5] == ["8", "13 tokens"]  # sentences of 12 tokens and their end
-    assert float(row[5]) > float(row[6]) > 0
-    assert costs.rehearse(["figure2"], "small", steps=2, strategy="none") == "figure2: nothing is trained"
-
-
 @pytest.mark.parametrize(
     ("target", "corpus", "problem"),
     [
@@ -404,7 +393,6 @@ def test_a_missing_teacher_run_is_reported_before_anything_is_trained(monkeypatc
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["figure8", "--dry_run", "--rehearse=1"], "--dry_run and --rehearse: give only one of them"),
         (["windowed_memry"], "windowed_memry: no such target; did you mean windowed_memory?; known: all, "),
         (["table1", "table2", "--scale=cpu"], "table2: not made at --scale cpu, which has table1, figure6, figure7, "),
     ],
