@@ -33,7 +33,7 @@ def main() -> int:
     if options.beam_size >= options.vocabulary:
         raise ConfigError("--beam_size: must be less than --vocabulary")
     works = []
-    for length in map(int, options.lengths):
+    for length in options.lengths:
         longest = max(length, options.source_length or 0)
         runners = {}
         for name in options.systems:

@@ -25,7 +25,7 @@ def main() -> int:
         "tokens in each source and, in all systems, in each hypothesis; only speed is compared, not quality"
     )
     sizes = (options.lengths, options.beam_sizes, options.threads, options.batch_sizes)
-    for length, beam, threads, batch in itertools.product(*(map(int, numbers) for numbers in sizes)):
+    for length, beam, threads, batch in itertools.product(*sizes):
         work = race.work_of_size(
             options, length=length, source_lengths=length, examples=batch, batch=batch, beam=beam, threads=threads
         )

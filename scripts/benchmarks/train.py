@@ -12,7 +12,7 @@ from memattn import cli
 def main() -> int:
     options = flags.FLAGS
     rows = []
-    for length in map(int, options.lengths):
+    for length in options.lengths:
         work = race.work_of_size(options, task="train", length=length, batch=options.batch_size)
         measured = race.race({name: (name, work) for name in options.systems}, options)
         for name, result in measured.items():

@@ -1,7 +1,9 @@
 """A Transformer whose decoder reads K slots in place of all S encoder states: model, training, search, decode times."""
 
 import functools
+import itertools
 import math
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -10,8 +12,10 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 import tensorflow as tf
+from absl import flags
 from keras import layers, ops
 
+from memattn import files
 from memattn.data import corpus, tasks, tokenizer
 from memattn.data.batches import TrainingBatches, decoding_batches
 from memattn.data.config import CopyConfig
@@ -19,7 +23,8 @@ from memattn.data.vocabulary import BOS, EOS, PAD
 from memattn.evaluation import formatting, metrics
 from memattn.evaluation.styles import STYLES
 from memattn.layers import SlotMemory
-from studies import plots
+from memattn.runs.result import conditions
+from studies import plots, standalone
 from studies.runs import summary
 
 LAYERS, UNITS, HEADS = 2, 128, 4
@@ -421,3 +426,28 @@ def draw_times(path: str, rows: list[dict[str, Any]]) -> None:
             axes.set(xlabel="source tokens", ylabel=label, ylim=0)
             axes.grid(alpha=0.3)
         left.legend(fontsize=9)
+
+
+def make(options: flags.FlagValues) -> None:
+    """Trains the models that the output lacks, or measures decode times, and writes the table."""
+    output = options.output + ("times" if options.times else "table")
+    files.make_folder(os.path.dirname(output))
+    rows = files.read_json(f"{output}.json")["rows"] if os.path.exists(f"{output}.json") else []
+    if options.times:
+        for (beam, batch), length in itertools.product(TIMED, options.lengths):
+            _write(output, rows, decode_times(length, options.models, beam=beam, batch=batch))
+        draw_times(f"{output}.svg", rows)
+        return
+    for task, seed, name in itertools.product(options.tasks, options.seeds, options.models):
+        last = {"task": list(TASKS[task])[-1], "decoder reads": name, "seed": seed}
+        if not any(last.items() <= row.items() for row in rows):
+            for row in results(TASKS[task], name, seed=seed):
+                _write(output, rows, [row])
+                files.write_csv(f"{options.output}seeds.csv", over_seeds(rows))
+
+
+def _write(output: str, rows: list[dict], added: list[dict]) -> None:
+    """Adds rows to the table, and to its JSON with the conditions under which they were made."""
+    rows += [{**row, "conditions": conditions()} for row in added]
+    table = [{name: row[name] for name in row if name != "conditions"} for row in rows]
+    standalone.write_table(output, table, {"rows": rows})
