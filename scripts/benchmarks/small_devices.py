@@ -52,14 +52,13 @@ def main() -> int:
                 }
             )
             notes[name] = tables.notes(result)
-        tables.store(options, rows, title=title, repeats=options.repeats, systems=notes)
-    print(f"\n{title}\n\n{formatting.markdown(rows)}")
+    tables.store(options, rows, title=title, repeats=options.repeats, systems=notes)
     return 0
 
 
-def decoded_together(worker: str, work: dict) -> int:
+def decoded_together(worker: systems.Worker, work: dict) -> int:
     """Returns how many of the sentences a worker decodes at once, so that it is fastest."""
-    if worker != "ct2":
+    if worker.name != "ct2":
         return work["batch"]
     return min(work["batch"], work["threads"] * max(1, CACHED_TOKENS // (work["beam"] * work["length"])))
 

@@ -15,7 +15,7 @@ from absl import flags
 from matplotlib import ticker
 from studies.plots import draw_lines, label_ends, picture
 
-from benchmarks.race import OURS, Measured
+from benchmarks.race import Measured
 from benchmarks.systems import SYSTEMS, TRANSFORMERS
 from memattn import files
 from memattn.evaluation import formatting
@@ -28,7 +28,7 @@ _NUMBER = r"-?[\d.]+(?:e[+-]\d+)?"
 
 def row(name: str, length: int, result: Measured, results: Mapping[str, Measured]) -> dict[str, Any]:
     """Returns a system's row of the table. The best library is the fastest other library."""
-    libraries = [library.median for key, library in results.items() if SYSTEMS[key].worker not in OURS]
+    libraries = [library.median for key, library in results.items() if not SYSTEMS[key].worker.is_ours]
     bahdanau = results.get("memattn: Bahdanau")
     return {
         "L": length,
@@ -60,7 +60,7 @@ def write(
     measure: str = "seconds",
     scale: str = "log",
 ) -> None:
-    """Stores the table and its conditions, and draws it; prints the table.
+    """Stores and prints the table, and draws it.
 
     If there are several lengths, the picture shows the column `measure` against the length; both axes have the `scale`,
     "log" or "linear". `options` have the `units` and the `vocabulary` if they are not given.
@@ -81,7 +81,6 @@ def write(
         path = os.path.join(os.path.dirname(options.output), f"{_name(options)}.png")
         labels = {"title": f"{title}\n{size}", "x": "length L, in tokens", "y": measure}
         draw(path, system_lines(rows, measure), scale=scale, **labels)
-    print(f"\n{title}\n\n{formatting.markdown(table)}")
 
 
 def define_output(table: str) -> None:
@@ -91,13 +90,14 @@ def define_output(table: str) -> None:
     flags.DEFINE_string("measurement", None, meaning)
 
 
-def store(options: flags.FlagValues, rows: list[dict], **settings: Any) -> None:
+def store(options: flags.FlagValues, rows: list[dict], *, title: str, **settings: Any) -> None:
     """Writes rows into the table at `options.output`, and their conditions into conditions.json, by their name.
 
     The name is `options.measurement`, or else that of the table, which then has these rows alone. The conditions are
-    the settings, command, versions, machine and load.
+    title, settings, command, versions, machine and load. Prints the rows.
     """
-    measured_under = {**settings, **conditions(), "load_average": os.getloadavg()[0]}
+    print(f"\n{title}\n\n{formatting.markdown(rows)}")
+    measured_under = {"title": title, **settings, **conditions(), "load_average": os.getloadavg()[0]}
     path = f"{options.output}.csv"
     if options.measurement:
         others = files.read_csv(path) if os.path.exists(path) else []

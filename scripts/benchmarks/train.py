@@ -24,11 +24,7 @@ def main() -> int:
 
 def run() -> None:
     """Defines the flags, then runs `main`."""
-    known = [
-        name
-        for name, system in systems.SYSTEMS.items()
-        if not system.selected and system.worker not in systems.DECODERS
-    ]
+    known = [name for name, system in systems.SYSTEMS.items() if not system.selected and system.worker.trains]
     race.define_flags(systems=systems.TRAINED, known=known)
     tables.define_output("train")
     race.define_sizes("50")
