@@ -19,7 +19,7 @@ from benchmarks.race import Measured
 from benchmarks.systems import SYSTEMS, TRANSFORMERS
 from memattn import files
 from memattn.evaluation import formatting
-from memattn.evaluation.plots import Line
+from memattn.evaluation.plots import Line, Point
 from memattn.runs.result import conditions
 
 _NAMES = ("measurement", "device")  # first columns of a table of several measurements
@@ -145,10 +145,20 @@ def draw(path: str, lines: list[Line], *, title: str, x: str, y: str, scale: str
 
 def system_lines(rows: list[dict], measure: str) -> list[Line]:
     """Returns the column `measure` of a table against the length, with its range, for each system."""
-    points: dict[str, dict[int, tuple[float, float, float]]] = {}
+    points_by_system = table_points(rows, "system", "L", measure, "min-max")
+    return [Line(label, _attention(label), points_of_system) for label, points_of_system in points_by_system.items()]
+
+
+def table_points(
+    rows: list[dict[str, str]], model: str, x: str, y: str, extent: str | None = None
+) -> dict[str, dict[int, Point]]:
+    """Returns the column `y` against the column `x`, by the column `model`; `extent` is the column of the ranges."""
+    by_model: dict[str, dict[int, Point]] = {}
     for row in rows:
-        points.setdefault(row["system"], {})[int(row["L"])] = float(row[measure]), *ends(row["min-max"])
-    return [Line(label, _attention(label), points_of_system) for label, points_of_system in points.items()]
+        middle = float(row[y])
+        least, greatest = ends(row[extent]) if extent else (middle, middle)
+        by_model.setdefault(row[model], {})[int(row[x])] = middle, least, greatest
+    return by_model
 
 
 def _attention(label: str) -> Mapping[str, Any]:
