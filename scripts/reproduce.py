@@ -18,7 +18,7 @@ import sys
 from absl import flags
 
 from memattn.errors import ConfigError, DataError, RunError
-from memattn.options import did_you_mean
+from memattn.options import not_one_of
 
 
 def main(*names: str) -> int:
@@ -31,8 +31,7 @@ def main(*names: str) -> int:
         raise ConfigError(f"give targets: all, or some of {', '.join(runner.TARGETS)}")
     for name in names:
         if name not in ("all", *runner.TARGETS):
-            problem = [f"{name}: no such target", *did_you_mean(name, runner.TARGETS)]
-            raise ConfigError("; ".join([*problem, f"known: all, {', '.join(runner.TARGETS)}"]))
+            raise ConfigError(not_one_of(name, ["all", *runner.TARGETS]))
     available = runner.available(options.scale)
     if missing := [name for name in names if name not in ("all", *available)]:
         raise ConfigError(f"{missing[0]}: not made at --scale {options.scale}, which has {', '.join(available)}")
@@ -41,13 +40,7 @@ def main(*names: str) -> int:
         print(runner.listing(targets, options.scale))
         return 0
     runner.check(targets, options.scale, options.runs_dir)
-    reproduction = runner.Reproduction(
-        options.scale,
-        runs_dir=options.runs_dir,
-        results_dir=options.results_dir,
-        jobs=options.jobs,
-        strategy=options.strategy,
-    )
+    reproduction = runner.Reproduction(options)
     not_made = []
     for name in targets:
         try:

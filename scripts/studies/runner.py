@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
+from absl import flags
+
 from memattn import config as configs
 from memattn import files
 from memattn.config import Config
@@ -210,10 +212,9 @@ class Reproduction:
       failed: folders of the failed runs. Tables and figures are made without them, and name them.
     """
 
-    def __init__(self, scale: str, *, runs_dir: str, results_dir: str, jobs: int, strategy: str):
+    def __init__(self, options: flags.FlagValues):
         self.failed: list[str] = []
-        self._scale, self._runs_dir, self._results_dir = scale, runs_dir, results_dir
-        self._jobs, self._strategy = jobs, strategy
+        self._options, self._scale, self._runs_dir = options, options.scale, options.runs_dir
         self._finished: dict[tuple[str, ...], list[SweepRun]] = {}  # (path of a config, *names of runs) -> these
 
     def make(self, name: str) -> None:
@@ -222,7 +223,7 @@ class Reproduction:
         Raises ConfigError, OSError, and RunError if no run of a kind succeeded.
         """
         target, wanted = TARGETS[name], runs_of([name], self._scale)
-        folder = os.path.join(self._results_dir, name, self._scale)
+        folder = os.path.join(self._options.results_dir, name, self._scale)
         files.make_folder(folder)
         paths = {kind: [path for path in configs_of(kind, self._scale) if path in wanted] for kind in target.kinds}
         runs = _with_sources(
@@ -248,12 +249,12 @@ class Reproduction:
             failed = sweep.run_sweep(
                 config,
                 folder,
-                jobs=1 if _starts_from_another(config, folder) else self._jobs,
+                jobs=1 if _starts_from_another(config, folder) else self._options.jobs,
                 split=split,
                 average=None,
                 repeats=_REPEATS if _kind(kind).is_timed else 1,
                 num_plots=0,
-                strategy=self._strategy,
+                strategy=self._options.strategy,
                 title=f"Runs of {path}{' (SCALED DOWN)' if self._scale == 'small' else ''}",
                 only=wanted,
             )
