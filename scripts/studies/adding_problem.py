@@ -188,8 +188,7 @@ def train(
 
 def make(options: flags.FlagValues) -> None:
     """Trains the cells of a table that the output lacks, and writes the table. Raises ConfigError for unknown names."""
-    for flag, known in (("lengths", LENGTHS), ("models", MODELS)):
-        given = options[flag].value
+    for flag, given, known in (("lengths", options.lengths, LENGTHS), ("models", options.models, MODELS)):
         if not given or set(given) - {*known}:
             raise ConfigError(f"--{flag}: {','.join(given) or 'empty'}; give some of {', '.join(known)}")
     files.make_folder(os.path.dirname(options.output))

@@ -7,6 +7,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import keras
@@ -25,7 +26,7 @@ from memattn.evaluation.styles import STYLES
 from memattn.layers import SlotMemory
 from memattn.runs.result import conditions
 from studies import plots, standalone
-from studies.runs import summary
+from studies.runs import groups, summary
 
 LAYERS, UNITS, HEADS = 2, 128, 4
 STATES = (None, None, UNITS)
@@ -304,11 +305,8 @@ def results(corpora: dict[str, Task], name: str, *, seed: int) -> Iterator[dict[
 
 def over_seeds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns a row for each task and model: means over its seeds, with the range of BLEU."""
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault((row["task"], row["decoder reads"]), []).append(row)
     means = []
-    for seeds in groups.values():
+    for seeds in groups(rows, itemgetter("task", "decoder reads")).values():
         bleu, accuracy = ([float(row[score]) for row in seeds] for score in ("sacrebleu", "token accuracy"))
         row = {key: seeds[0][key] for key in ("task", "decoder reads", "K")}
         accuracies = {"token accuracy": f"{statistics.mean(accuracy):.2f}"}
