@@ -15,9 +15,7 @@ from absl import flags
 def main() -> int:
     from studies import adding_problem
 
-    options = flags.FLAGS
-    names = ("tasks", "lengths", "models", "learning_rate", "minutes", "epochs", "seed")
-    adding_problem.make(options.output, **{name: getattr(options, name) for name in names})
+    adding_problem.make(flags.FLAGS)
     return 0
 
 

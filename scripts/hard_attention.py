@@ -15,10 +15,7 @@ from studies import standalone
 def main() -> int:
     from studies import hard_attention
 
-    options = flags.FLAGS
-    tests = sorted(set(map(int, options.tests)))
-    seeds = list(map(int, options.seeds))
-    hard_attention.make(options.output, seeds=seeds, tests=tests, max_length=options.max_length)
+    hard_attention.make(flags.FLAGS)
     return 0
 
 

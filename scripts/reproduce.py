@@ -5,7 +5,6 @@ size with fewer training steps at a higher learning rate (cpu).
 
 python scripts/reproduce.py table1 figure3 --scale small
 python scripts/reproduce.py all --scale paper --dry_run
-python scripts/reproduce.py all --scale paper --rehearse 3
 
 Results go to runs/results/TARGET/SCALE. If it was stopped, the same command resumes. Run it in the folder that holds
 configs/. Without targets, it lists them.
@@ -19,11 +18,11 @@ import sys
 from absl import flags
 
 from memattn.errors import ConfigError, DataError, RunError
-from memattn.options import did_you_mean
+from memattn.options import not_one_of
 
 
 def main(*names: str) -> int:
-    from studies import costs, runner
+    from studies import runner
 
     paths = [os.path.dirname(os.path.abspath(__file__)), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))  # where trainings find studies.mechanisms
@@ -32,28 +31,16 @@ def main(*names: str) -> int:
         raise ConfigError(f"give targets: all, or some of {', '.join(runner.TARGETS)}")
     for name in names:
         if name not in ("all", *runner.TARGETS):
-            problem = [f"{name}: no such target", *did_you_mean(name, runner.TARGETS)]
-            raise ConfigError("; ".join([*problem, f"known: all, {', '.join(runner.TARGETS)}"]))
+            raise ConfigError(not_one_of(name, ["all", *runner.TARGETS]))
     available = runner.available(options.scale)
     if missing := [name for name in names if name not in ("all", *available)]:
         raise ConfigError(f"{missing[0]}: not made at --scale {options.scale}, which has {', '.join(available)}")
-    if options.dry_run and options.rehearse:
-        raise ConfigError("--dry_run and --rehearse: give only one of them")
     targets = available if "all" in names else list(dict.fromkeys(names))
     if options.dry_run:
-        print(costs.listing(targets, options.scale))
-        return 0
-    if options.rehearse:
-        print(costs.rehearse(targets, options.scale, steps=options.rehearse, strategy=options.strategy))
+        print(runner.listing(targets, options.scale))
         return 0
     runner.check(targets, options.scale, options.runs_dir)
-    reproduction = runner.Reproduction(
-        options.scale,
-        runs_dir=options.runs_dir,
-        results_dir=options.results_dir,
-        jobs=options.jobs,
-        strategy=options.strategy,
-    )
+    reproduction = runner.Reproduction(options)
     not_made = []
     for name in targets:
         try:
@@ -69,8 +56,6 @@ def main(*names: str) -> int:
 if __name__ == "__main__":
     flags.DEFINE_enum("scale", "small", ["small", "paper", "cpu"], "Scale of the runs.")
     flags.DEFINE_bool("dry_run", False, "List the runs and their costs; train nothing.")
-    meaning = "Number of training steps to time for each config, at full size; keeps no weights."
-    flags.DEFINE_integer("rehearse", None, meaning, lower_bound=1)
     flags.DEFINE_integer("jobs", 1, "Trainings that run concurrently.", lower_bound=1)
     flags.DEFINE_string("runs_dir", "runs/reproduce", "Folder of the runs.")
     flags.DEFINE_string("results_dir", "runs/results", "Folder of the results: TARGET/SCALE for each target.")

@@ -14,9 +14,7 @@ from studies import standalone
 def main() -> int:
     from studies import subsequence
 
-    options = flags.FLAGS
-    seeds = list(map(int, options.seeds))
-    subsequence.make(options.output, seeds=seeds, steps=options.steps)
+    subsequence.make(flags.FLAGS)
     return 0
 
 

@@ -53,7 +53,7 @@ def times(request):
 
 @pytest.fixture(scope="session")
 def command():
-    """command(folder, module, arguments...) runs `python -m module arguments` in a folder, quickly in a fork.
+    """command(folder, module, arguments..., stdin="") runs `python -m module arguments` in a folder, quickly in a fork.
 
     Returns [status, stdout, stderr].
     """

@@ -3,29 +3,11 @@
 python scripts/benchmark.py decode
 """
 
-import math
-
 from absl import flags
 
 from benchmarks import race, systems, tables
 from memattn import cli
 from memattn.errors import ConfigError
-
-# The fastest settings of each worker.
-# Number of processes that share cores and batches; memattn decodes two batches at once in a single process.
-PROCESSES = {"ours": 1, "tfa": 2, "onmt_tf": 2, "onmt_py": 2, "joey_nmt": 2, "marian": 2, "ct2": 2}
-# Greatest length of a source or hypothesis -> number of sources decoded together. The caches of a Transformer grow with
-# hypotheses times length.
-BATCH = {
-    "ours": {math.inf: 32},
-    "tfa": {20: 32, 50: 16, math.inf: 8},
-    "onmt_tf": {20: 32, math.inf: 8},
-    "onmt_py": {20: 32, math.inf: 8},
-    "joey_nmt": {20: 32, math.inf: 8},
-    "marian": {20: 32, math.inf: 16},
-    "ct2": {20: 8, 35: 16, 50: 8, math.inf: 2},
-}
-BATCH_INT8 = {50: 4, 100: 2, math.inf: 1}
 
 
 def main() -> int:
@@ -33,14 +15,13 @@ def main() -> int:
     if options.beam_size >= options.vocabulary:
         raise ConfigError("--beam_size: must be less than --vocabulary")
     works = []
-    for length in map(int, options.lengths):
+    for length in options.lengths:
         longest = max(length, options.source_length or 0)
         runners = {}
         for name in options.systems:
-            worker, precision = systems.SYSTEMS[name].worker, systems.SYSTEMS[name].precision
-            processes = min(PROCESSES[worker], options.examples)
-            sizes = BATCH_INT8 if precision == "int8" else BATCH[worker]
-            batch = options.batch_size or next(size for bound, size in sizes.items() if longest <= bound)
+            worker = systems.SYSTEMS[name].worker
+            processes = min(worker.processes, options.examples)
+            batch = options.batch_size or next(size for bound, size in worker.batch.items() if longest <= bound)
             batch = min(batch, -(-options.examples // processes))
             work = race.work_of_size(
                 options,

@@ -61,7 +61,7 @@ def main() -> int:
 def run() -> None:
     """Defines the flags, then runs `main`."""
     # The libraries cannot end hypotheses at their sources' lengths.
-    ours = [name for name, system in systems.SYSTEMS.items() if system.worker == "ours"]
+    ours = [name for name, system in systems.SYSTEMS.items() if system.worker is systems.OURS]
     race.define_flags(systems=TIMED[1], known=ours)
     tables.define_output("paper")
     flags.DEFINE_enum("table", "1", ["1", "3"], "Table of the paper.")

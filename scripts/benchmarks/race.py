@@ -22,20 +22,7 @@ from benchmarks.systems import SYSTEMS, System
 from memattn import files, processes
 from memattn.errors import ConfigError, RunError
 
-WORKERS = pathlib.Path(__file__).resolve().parent / "peers"
-OURS = ("ours", "ours_onnx")  # workers that run in this process' Python environment
-# Environment variables of workers. On this work, TensorFlow 2.15 is faster without oneDNN; PyTorch is very slow if its
-# threads spin.
-VARIABLES = {
-    "ours": {},
-    "ours_onnx": {},
-    "tfa": {"TF_ENABLE_ONEDNN_OPTS": "0"},
-    "onmt_tf": {"TF_ENABLE_ONEDNN_OPTS": "0"},
-    "onmt_py": {"OMP_WAIT_POLICY": "PASSIVE"},
-    "joey_nmt": {"OMP_WAIT_POLICY": "PASSIVE"},
-    "marian": {},
-    "ct2": {},
-}
+PEERS = pathlib.Path(__file__).resolve().parent / "peers"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,9 +152,9 @@ def race(
 
 def _start(name: str, system: System, work: Mapping[str, Any], options: flags.FlagValues) -> list[subprocess.Popen]:
     """Starts the processes of a system: `work["processes"]`, which share batches and threads, or one."""
-    python = sys.executable
-    if system.worker not in OURS:
-        python = os.path.join(options.environments, system.worker, "bin", "python")
+    python, program = sys.executable, system.worker
+    if not program.is_ours:
+        python = os.path.join(options.environments, program.name, "bin", "python")
         if not os.path.exists(python):
             raise RunError(
                 f"{python}: missing; scripts/benchmarks/peers/setup.sh creates it, or choose other --systems"
@@ -183,13 +170,13 @@ def _start(name: str, system: System, work: Mapping[str, Any], options: flags.Fl
         "jit_compile": jit_compile,
         "parts": parts,
     }
-    variables = {"TF_CPP_MIN_LOG_LEVEL": "3", **VARIABLES[system.worker]}
-    if options.device == "cpu" or system.worker not in OURS:
+    variables = {"TF_CPP_MIN_LOG_LEVEL": "3", **program.variables}
+    if options.device == "cpu" or not program.is_ours:
         variables["CUDA_VISIBLE_DEVICES"] = ""
     with open(_log(name, options), "wb") as file:
         return [
             subprocess.Popen(
-                [python, os.path.join(WORKERS, f"{system.worker}.py"), json.dumps({**work, **settings, "part": part})],
+                [python, os.path.join(PEERS, f"{program.name}.py"), json.dumps({**work, **settings, "part": part})],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,

@@ -25,7 +25,7 @@ def main() -> int:
         "tokens in each source and, in all systems, in each hypothesis; only speed is compared, not quality"
     )
     sizes = (options.lengths, options.beam_sizes, options.threads, options.batch_sizes)
-    for length, beam, threads, batch in itertools.product(*(map(int, numbers) for numbers in sizes)):
+    for length, beam, threads, batch in itertools.product(*sizes):
         work = race.work_of_size(
             options, length=length, source_lengths=length, examples=batch, batch=batch, beam=beam, threads=threads
         )
@@ -52,14 +52,13 @@ def main() -> int:
                 }
             )
             notes[name] = tables.notes(result)
-        tables.store(options, rows, title=title, repeats=options.repeats, systems=notes)
-    print(f"\n{title}\n\n{formatting.markdown(rows)}")
+    tables.store(options, rows, title=title, repeats=options.repeats, systems=notes)
     return 0
 
 
-def decoded_together(worker: str, work: dict) -> int:
+def decoded_together(worker: systems.Worker, work: dict) -> int:
     """Returns how many of the sentences a worker decodes at once, so that it is fastest."""
-    if worker != "ct2":
+    if worker.name != "ct2":
         return work["batch"]
     return min(work["batch"], work["threads"] * max(1, CACHED_TOKENS // (work["beam"] * work["length"])))
 

@@ -1,21 +1,56 @@
 """The systems that benchmarks time: libraries, and the models that they run."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+
+class Worker(NamedTuple):
+    """A program in `scripts/benchmarks/peers`, with the settings that were fastest.
+
+    Attributes:
+      name: name of the program.
+      is_ours: whether it runs in this process' Python environment.
+      trains: whether it can train.
+      processes: number of processes that share cores and batches; memattn decodes two batches at once in one.
+      batch: greatest length of a source or hypothesis -> number of sources decoded together.
+      variables: environment variables.
+    """
+
+    name: str
+    is_ours: bool = False
+    trains: bool = True
+    processes: int = 2
+    batch: Mapping[float, int] = {math.inf: 32}
+    variables: Mapping[str, str] = {}
+
+
+# On this work, TensorFlow 2.15 is faster without oneDNN; PyTorch is very slow if its threads spin. The caches of a
+# Transformer grow with hypotheses times length.
+_WITHOUT_ONEDNN, _PASSIVE = {"TF_ENABLE_ONEDNN_OPTS": "0"}, {"OMP_WAIT_POLICY": "PASSIVE"}
+OURS = Worker("ours", is_ours=True, processes=1)
+OURS_ONNX = Worker("ours_onnx", is_ours=True, trains=False)
+TFA = Worker("tfa", batch={20: 32, 50: 16, math.inf: 8}, variables=_WITHOUT_ONEDNN)
+ONMT_TF = Worker("onmt_tf", batch={20: 32, math.inf: 8}, variables=_WITHOUT_ONEDNN)
+ONMT_PY = Worker("onmt_py", batch={20: 32, math.inf: 8}, variables=_PASSIVE)
+JOEY_NMT = Worker("joey_nmt", batch={20: 32, math.inf: 8}, variables=_PASSIVE)
+MARIAN = Worker("marian", trains=False, batch={20: 32, math.inf: 16})
+CT2 = Worker("ct2", trains=False, batch={20: 8, 35: 16, 50: 8, math.inf: 2})
+CT2_INT8 = CT2._replace(batch={50: 4, 100: 2, math.inf: 1})
 
 
 class System(NamedTuple):
     """A system that can be timed: a library, and the model that it runs.
 
     Attributes:
-      worker: name of the library's program in `scripts/benchmarks/peers`.
+      worker: program of the library.
       attention: options of the model's attention.
       model: further keys of `model`, for memattn alone.
       selected: number of tokens that a lexicon selects for a batch; 0: no lexicon.
       precision: type that the layers compute in.
     """
 
-    worker: str
+    worker: Worker
     attention: Mapping[str, Any]
     model: Mapping[str, Any] = {}
     selected: int = 0
@@ -26,60 +61,59 @@ NONE, BAHDANAU, MEMORY = {"name": "none"}, {"name": "bahdanau"}, {"name": "memor
 # With random weights, this offset stops monotonic attention at about every other position; the default, at none.
 STOPS = {"offset": 0.0}
 FAMILY = {
-    "memattn: linear": System("ours", {"name": "linear"}),
-    "memattn: dot product": System("ours", {"name": "luong_dot"}),
-    "memattn: location": System("ours", {"name": "location"}),
-    "memattn: local-m": System("ours", {"name": "local_m"}),
-    "memattn: local-p": System("ours", {"name": "local_p"}),
-    "memattn: monotonic": System("ours", {"name": "monotonic", **STOPS}),
-    "memattn: MoChA, w = 4": System("ours", {"name": "mocha", "chunk_size": 4, **STOPS}),
-    "memattn: MAtChA": System("ours", {"name": "matcha", **STOPS}),
+    "memattn: linear": System(OURS, {"name": "linear"}),
+    "memattn: dot product": System(OURS, {"name": "luong_dot"}),
+    "memattn: location": System(OURS, {"name": "location"}),
+    "memattn: local-m": System(OURS, {"name": "local_m"}),
+    "memattn: local-p": System(OURS, {"name": "local_p"}),
+    "memattn: monotonic": System(OURS, {"name": "monotonic", **STOPS}),
+    "memattn: MoChA, w = 4": System(OURS, {"name": "mocha", "chunk_size": 4, **STOPS}),
+    "memattn: MAtChA": System(OURS, {"name": "matcha", **STOPS}),
     "memattn: windowed memory by address, K = 32": System(
-        "ours", {"name": "windowed_memory", "num_slots": 32, "read": "address"}
+        OURS, {"name": "windowed_memory", "num_slots": 32, "read": "address"}
     ),
 }
 POSITIONS = {
     f"memattn: memory, K = {slots}, position encodings": System(
-        "ours", {**MEMORY, "num_slots": slots, "position_encoding": True}
+        OURS, {**MEMORY, "num_slots": slots, "position_encoding": True}
     )
     for slots in (32, 64)
 }
 TRANSFORMERS = {
-    "CTranslate2: Transformer": System("ct2", {"name": "transformer"}),
-    "CTranslate2: Transformer, int8": System("ct2", {"name": "transformer"}, precision="int8"),
+    "CTranslate2: Transformer": System(CT2, {"name": "transformer"}),
+    "CTranslate2: Transformer, int8": System(CT2_INT8, {"name": "transformer"}, precision="int8"),
 }
 SMALL_DEVICES = {
-    "memattn: memory, K = 32, ONNX": System("ours_onnx", MEMORY),
-    "memattn: memory, K = 32, ONNX int8": System("ours_onnx", MEMORY, precision="int8"),
-    "Marian: SSRU, int8": System("marian", {"name": "ssru"}, precision="int8"),
+    "memattn: memory, K = 32, ONNX": System(OURS_ONNX, MEMORY),
+    "memattn: memory, K = 32, ONNX int8": System(OURS_ONNX, MEMORY, precision="int8"),
+    "Marian: SSRU, int8": System(MARIAN, {"name": "ssru"}, precision="int8"),
 }
 SYSTEMS = {
-    "memattn: no attention": System("ours", NONE),
+    "memattn: no attention": System(OURS, NONE),
     **{
-        f"memattn: memory, K = {slots}": System("ours", {**MEMORY, "num_slots": slots})
-        for slots in (1, 4, 8, 16, 32, 64)
+        f"memattn: memory, K = {slots}": System(OURS, {**MEMORY, "num_slots": slots}) for slots in (1, 4, 8, 16, 32, 64)
     },
     **{
         f"memattn: windowed memory, K = {slots}": System(
-            "ours", {"name": "windowed_memory", "num_slots": slots, "read": "additive"}
+            OURS, {"name": "windowed_memory", "num_slots": slots, "read": "additive"}
         )
         for slots in (8, 32)
     },
-    "memattn: Bahdanau": System("ours", BAHDANAU),
-    "memattn: Bahdanau, keys each step": System("ours", {**BAHDANAU, "cache_keys": False}),
-    "memattn: memory, no input feeding": System("ours", MEMORY, {"input_feeding": False}),
-    "memattn: memory, K = 32, selection": System("ours", MEMORY, selected=3_000),
-    "memattn: Bahdanau, selection": System("ours", BAHDANAU, selected=3_000),
-    "memattn: memory, K = 32, bfloat16": System("ours", MEMORY, precision="mixed_bfloat16"),
-    "memattn: Bahdanau, bfloat16": System("ours", BAHDANAU, precision="mixed_bfloat16"),
-    "memattn: memory, K = 32, selection, bfloat16": System("ours", MEMORY, selected=3_000, precision="mixed_bfloat16"),
+    "memattn: Bahdanau": System(OURS, BAHDANAU),
+    "memattn: Bahdanau, keys each step": System(OURS, {**BAHDANAU, "cache_keys": False}),
+    "memattn: memory, no input feeding": System(OURS, MEMORY, {"input_feeding": False}),
+    "memattn: memory, K = 32, selection": System(OURS, MEMORY, selected=3_000),
+    "memattn: Bahdanau, selection": System(OURS, BAHDANAU, selected=3_000),
+    "memattn: memory, K = 32, bfloat16": System(OURS, MEMORY, precision="mixed_bfloat16"),
+    "memattn: Bahdanau, bfloat16": System(OURS, BAHDANAU, precision="mixed_bfloat16"),
+    "memattn: memory, K = 32, selection, bfloat16": System(OURS, MEMORY, selected=3_000, precision="mixed_bfloat16"),
     **FAMILY,
     **POSITIONS,
-    "tensorflow-addons: Bahdanau": System("tfa", BAHDANAU),
-    "OpenNMT-tf: Bahdanau": System("onmt_tf", BAHDANAU),
-    "OpenNMT-py: Bahdanau": System("onmt_py", BAHDANAU),
-    "Joey NMT: Bahdanau": System("joey_nmt", BAHDANAU),
-    "Marian: Bahdanau": System("marian", BAHDANAU),
+    "tensorflow-addons: Bahdanau": System(TFA, BAHDANAU),
+    "OpenNMT-tf: Bahdanau": System(ONMT_TF, BAHDANAU),
+    "OpenNMT-py: Bahdanau": System(ONMT_PY, BAHDANAU),
+    "Joey NMT: Bahdanau": System(JOEY_NMT, BAHDANAU),
+    "Marian: Bahdanau": System(MARIAN, BAHDANAU),
     **TRANSFORMERS,
     **SMALL_DEVICES,
 }
@@ -90,5 +124,4 @@ DECODED = [  # systems that are timed by default
     and not system.selected
     and system.precision == "float32"
 ]
-DECODERS = ("ours_onnx", "marian", "ct2")  # workers that cannot train
-TRAINED = [name for name in DECODED if SYSTEMS[name].attention != NONE and SYSTEMS[name].worker not in DECODERS]
+TRAINED = [name for name in DECODED if SYSTEMS[name].attention != NONE and SYSTEMS[name].worker.trains]

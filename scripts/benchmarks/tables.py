@@ -15,11 +15,11 @@ from absl import flags
 from matplotlib import ticker
 from studies.plots import draw_lines, label_ends, picture
 
-from benchmarks.race import OURS, Measured
+from benchmarks.race import Measured
 from benchmarks.systems import SYSTEMS, TRANSFORMERS
 from memattn import files
 from memattn.evaluation import formatting
-from memattn.evaluation.plots import Line
+from memattn.evaluation.plots import Line, Point
 from memattn.runs.result import conditions
 
 _NAMES = ("measurement", "device")  # first columns of a table of several measurements
@@ -28,7 +28,7 @@ _NUMBER = r"-?[\d.]+(?:e[+-]\d+)?"
 
 def row(name: str, length: int, result: Measured, results: Mapping[str, Measured]) -> dict[str, Any]:
     """Returns a system's row of the table. The best library is the fastest other library."""
-    libraries = [library.median for key, library in results.items() if SYSTEMS[key].worker not in OURS]
+    libraries = [library.median for key, library in results.items() if not SYSTEMS[key].worker.is_ours]
     bahdanau = results.get("memattn: Bahdanau")
     return {
         "L": length,
@@ -60,7 +60,7 @@ def write(
     measure: str = "seconds",
     scale: str = "log",
 ) -> None:
-    """Stores the table and its conditions, and draws it; prints the table.
+    """Stores and prints the table, and draws it.
 
     If there are several lengths, the picture shows the column `measure` against the length; both axes have the `scale`,
     "log" or "linear". `options` have the `units` and the `vocabulary` if they are not given.
@@ -81,7 +81,6 @@ def write(
         path = os.path.join(os.path.dirname(options.output), f"{_name(options)}.png")
         labels = {"title": f"{title}\n{size}", "x": "length L, in tokens", "y": measure}
         draw(path, system_lines(rows, measure), scale=scale, **labels)
-    print(f"\n{title}\n\n{formatting.markdown(table)}")
 
 
 def define_output(table: str) -> None:
@@ -91,13 +90,14 @@ def define_output(table: str) -> None:
     flags.DEFINE_string("measurement", None, meaning)
 
 
-def store(options: flags.FlagValues, rows: list[dict], **settings: Any) -> None:
+def store(options: flags.FlagValues, rows: list[dict], *, title: str, **settings: Any) -> None:
     """Writes rows into the table at `options.output`, and their conditions into conditions.json, by their name.
 
     The name is `options.measurement`, or else that of the table, which then has these rows alone. The conditions are
-    the settings, command, versions, machine and load.
+    title, settings, command, versions, machine and load. Prints the rows.
     """
-    measured_under = {**settings, **conditions(), "load_average": os.getloadavg()[0]}
+    print(f"\n{title}\n\n{formatting.markdown(rows)}")
+    measured_under = {"title": title, **settings, **conditions(), "load_average": os.getloadavg()[0]}
     path = f"{options.output}.csv"
     if options.measurement:
         others = files.read_csv(path) if os.path.exists(path) else []
@@ -145,10 +145,20 @@ def draw(path: str, lines: list[Line], *, title: str, x: str, y: str, scale: str
 
 def system_lines(rows: list[dict], measure: str) -> list[Line]:
     """Returns the column `measure` of a table against the length, with its range, for each system."""
-    points: dict[str, dict[int, tuple[float, float, float]]] = {}
+    points_by_system = table_points(rows, "system", "L", measure, "min-max")
+    return [Line(label, _attention(label), points_of_system) for label, points_of_system in points_by_system.items()]
+
+
+def table_points(
+    rows: list[dict[str, str]], model: str, x: str, y: str, extent: str | None = None
+) -> dict[str, dict[int, Point]]:
+    """Returns the column `y` against the column `x`, by the column `model`; `extent` is the column of the ranges."""
+    by_model: dict[str, dict[int, Point]] = {}
     for row in rows:
-        points.setdefault(row["system"], {})[int(row["L"])] = float(row[measure]), *ends(row["min-max"])
-    return [Line(label, _attention(label), points_of_system) for label, points_of_system in points.items()]
+        middle = float(row[y])
+        least, greatest = ends(row[extent]) if extent else (middle, middle)
+        by_model.setdefault(row[model], {})[int(row[x])] = middle, least, greatest
+    return by_model
 
 
 def _attention(label: str) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ MEASURE = "microseconds per token"
 def main() -> int:
     options = flags.FLAGS
     rows = []
-    for length in map(int, options.lengths):
+    for length in options.lengths:
         runners = {}
         for name in options.systems:
             for steps in (FEW, MANY):

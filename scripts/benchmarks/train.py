@@ -12,7 +12,7 @@ from memattn import cli
 def main() -> int:
     options = flags.FLAGS
     rows = []
-    for length in map(int, options.lengths):
+    for length in options.lengths:
         work = race.work_of_size(options, task="train", length=length, batch=options.batch_size)
         measured = race.race({name: (name, work) for name in options.systems}, options)
         for name, result in measured.items():
@@ -24,11 +24,7 @@ def main() -> int:
 
 def run() -> None:
     """Defines the flags, then runs `main`."""
-    known = [
-        name
-        for name, system in systems.SYSTEMS.items()
-        if not system.selected and system.worker not in systems.DECODERS
-    ]
+    known = [name for name, system in systems.SYSTEMS.items() if not system.selected and system.worker.trains]
     race.define_flags(systems=systems.TRAINED, known=known)
     tables.define_output("train")
     race.define_sizes("50")

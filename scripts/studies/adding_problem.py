@@ -1,5 +1,6 @@
 """Trains models on the adding and the multiplication problem of Raffel and Ellis (2016), with long sequences."""
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -7,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
+from absl import flags
 
 from memattn import files, xla
 from memattn.attention import FeedForwardAttention, MemoryAttention
@@ -184,39 +186,28 @@ def train(
     }
 
 
-def make(
-    output: str,
-    *,
-    tasks: list[Task],
-    lengths: list[str],
-    models: list[str],
-    learning_rate: float | None,
-    minutes: float,
-    epochs: int,
-    seed: int,
-) -> None:
+def make(options: flags.FlagValues) -> None:
     """Trains the cells of a table that the output lacks, and writes the table. Raises ConfigError for unknown names."""
-    for flag, given, known in (("lengths", lengths, LENGTHS), ("models", models, MODELS)):
-        unknown = [name for name in given if name not in known]
-        if unknown or not given:
-            raise ConfigError(f"--{flag}: {repr(unknown[0]) if unknown else 'empty'}; give some of {', '.join(known)}")
-    files.make_folder(os.path.dirname(output))
-    path = f"{output}.json"
+    for flag, given, known in (("lengths", options.lengths, LENGTHS), ("models", options.models, MODELS)):
+        if not given or set(given) - {*known}:
+            raise ConfigError(f"--{flag}: {','.join(given) or 'empty'}; give some of {', '.join(known)}")
+    files.make_folder(os.path.dirname(options.output))
+    path, limits = f"{options.output}.json", {"minutes": options.minutes, "epochs": options.epochs}
     cells = files.read_json(path)["cells"] if os.path.exists(path) else []
 
     def is_finished(cell: dict) -> bool:
-        is_at_a_limit = cell["epochs"] >= epochs or cell["seconds"] >= 60 * minutes
+        is_at_a_limit = cell["epochs"] >= options.epochs or cell["seconds"] >= 60 * options.minutes
         return cell["right"] == 1 or (is_at_a_limit and _is_chosen_by_validation(cell))
 
-    for task, length, model in [(task, length, model) for task in tasks for length in lengths for model in models]:
-        rate = learning_rate or LEARNING_RATES[task]
-        settings = {"task": task, "length": length, "model": model, "learning_rate": rate, "seed": seed}
+    for task, length, model in itertools.product(options.tasks, options.lengths, options.models):
+        rate = options.learning_rate or LEARNING_RATES[task]
+        settings = {"task": task, "length": length, "model": model, "learning_rate": rate, "seed": options.seed}
         same = [cell for cell in cells if settings.items() <= cell.items()]
         if not any(map(is_finished, same)):
             print(f"{task}, length {length}, {model}", flush=True)
-            results = train(task, length, model, learning_rate=rate, minutes=minutes, epochs=epochs, seed=seed)
+            results = train(task, length, model, learning_rate=rate, seed=options.seed, **limits)
             cells = [cell for cell in cells if cell not in same] + [{**settings, **results, **conditions()}]
-        _write(output, cells)
+        _write(options.output, cells)
 
 
 def _is_chosen_by_validation(cell: dict) -> bool:

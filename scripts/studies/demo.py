@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from typing import Any
 
 from benchmarks.tables import pivot, system_lines
@@ -20,7 +19,7 @@ from memattn.runs.run import ALIGNMENTS, Run
 from memattn.sweeps import tables
 from memattn.sweeps.runner import run_sweep
 from memattn.sweeps.runs import SweepRun, finished
-from studies.output import BENCHMARK
+from studies.output import BENCHMARK, run_benchmark
 from studies.plots import draw_lines, label_ends, picture
 from studies.runs import LEARNED, steps_to
 
@@ -62,12 +61,8 @@ def _train(folder: str) -> dict[str, SweepRun]:
 def _time(names: list[str], folder: str) -> list[dict[str, str]]:
     """Times decoder steps of untrained models; returns a row for each length and model. Raises RunError."""
     table = os.path.join(folder, "tokens")
-    command = [sys.executable, str(BENCHMARK), "tokens", "--output", table, "--repeats", "3"]
-    command += ["--lengths", ",".join(map(str, LENGTHS)), "--units", "128", "--batch_size", "2"]
-    for name in names:
-        command += ["--systems", f"memattn: {name}"]
-    if status := subprocess.call(command, stdout=subprocess.DEVNULL):
-        raise RunError(f"scripts/benchmark.py tokens ended with status {status}")
+    sizes = ["--lengths", ",".join(map(str, LENGTHS)), "--units", "128", "--batch_size", "2", "--repeats", "3"]
+    run_benchmark("tokens", table, names, sizes, stdout=subprocess.DEVNULL)
     return files.read_csv(f"{table}.csv")
 
 

@@ -11,7 +11,7 @@ from memattn.evaluation import formatting
 from memattn.sweeps.runs import SweepRun
 from studies.lengths import bleu_by_length
 from studies.output import Output
-from studies.runs import groups, is_memory, median_steps, model_name, task_name
+from studies.runs import groups, is_memory, mean_score, median_steps, model_name, scores, task_name
 
 
 def family(
@@ -35,9 +35,9 @@ def family(
             for row in mechanisms
         ]
 
-    output.table(rows(lambda runs: f"{_mean_score(runs, 'bleu'):.2f}"), "BLEU of each mechanism in each task")
+    output.table(rows(mean_score), "BLEU of each mechanism in each task")
     cells = {
-        "exact": lambda runs: f"{_mean_score(runs, 'exact_match'):.1f}",
+        "exact": lambda runs: mean_score(runs, "exact_match", ".1f"),
         "steps": median_steps,
         "seconds": lambda runs: f"{statistics.mean(run.result.decode_seconds for run in runs):.3g}",
         "seeds": _range_over_seeds,
@@ -73,10 +73,6 @@ def _max_length(run: SweepRun) -> float:
     return run.config.data.max_source_length or math.inf
 
 
-def _mean_score(runs: list[SweepRun], metric: str) -> float:
-    return statistics.mean(run.result.scores[metric] for run in runs)
-
-
 def _range_over_seeds(runs: list[SweepRun]) -> str:
     """Returns the smallest and the greatest BLEU as text; "" for a single seed."""
-    return formatting.extent([run.result.scores["bleu"] for run in runs], ".2f") if len(runs) > 1 else ""
+    return formatting.extent(scores(runs), ".2f") if len(runs) > 1 else ""

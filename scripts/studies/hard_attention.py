@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
+from absl import flags
 
 import memattn
 from memattn import files
@@ -166,16 +167,16 @@ def fraction_copied(model: memattn.Seq2Seq, ids: np.ndarray) -> float:
     return float(np.mean(np.all((tokens == ids) | (ids == PAD), axis=1)))
 
 
-def make(output: str, *, seeds: list[int], tests: list[int], max_length: int) -> None:
+def make(options: flags.FlagValues) -> None:
     """Trains a model of each kind with each seed, and writes their table."""
-    files.make_folder(os.path.dirname(output))
-    rows = []
+    files.make_folder(os.path.dirname(options.output))
+    rows, tests = [], sorted(set(options.tests))
     for kind in KINDS:
-        for seed in seeds:
-            row = {"attention": kind, "L": max_length, "seed": seed}
-            copied = train(kind, max_length=max_length, tests=tests, seed=seed)
+        for seed in options.seeds:
+            row = {"attention": kind, "L": options.max_length, "seed": seed}
+            copied = train(kind, max_length=options.max_length, tests=tests, seed=seed)
             for steps, fraction in zip(tests, copied, strict=True):
                 row[f"after {steps:,} steps"] = f"{100 * fraction:.1f}%"
                 print(f"{kind}, seed {seed}: {100 * fraction:.1f}% copied after {steps:,} steps", flush=True)
             rows.append(row)
-            standalone.write_table(output, rows, {"rows": rows, **conditions()})
+            standalone.write_table(options.output, rows, {"rows": rows, **conditions()})

@@ -19,7 +19,7 @@ from memattn.sweeps.runs import SweepRun
 from studies import plots
 from studies.lengths import bleu_by_length
 from studies.output import Output
-from studies.runs import count, groups, model_words, num_slots, rows_by, scores, summary, text_name
+from studies.runs import count, groups, mean_score, model_words, num_slots, rows_by, scores, summary, text_name
 
 _BASELINE = "Bahdanau"
 _TIMED = {32: 96, 1: 16}  # sources that are searched at once: greatest number of test sources that are decoded
@@ -36,7 +36,7 @@ def long_texts(output: Output, runs: list[SweepRun]) -> None:
         keys,
         count,
         lambda seeds: summary("BLEU", scores(seeds, "sacrebleu")),
-        lambda seeds: {"chrF": f"{statistics.mean(scores(seeds, 'chrf')):.2f}"},
+        lambda seeds: {"chrF": mean_score(seeds, "chrf")},
     )
     output.table(rows, "Long texts: scores on the test set")
 

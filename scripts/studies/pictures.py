@@ -8,7 +8,7 @@ from itertools import starmap
 from typing import Any
 
 import numpy as np
-from benchmarks.tables import draw, ends, measured_rows, system_lines
+from benchmarks.tables import draw, measured_rows, system_lines, table_points
 
 from memattn import files
 from memattn.attention.memory import position_encodings
@@ -37,7 +37,7 @@ def trade_off(path: str) -> None:
         left.set(xlim=(0, 2000), ylim=(0, None), xlabel=_SOURCE_LENGTH)
         left.set_ylabel(f"{_TOKEN_TIME} of a hypothesis")
         left.set_title("Time to decode a token", fontsize=11)
-        bleu = _points(_rows("windowed_memory/cpu/table.csv"), "model", "L", "BLEU")
+        bleu = table_points(_rows("windowed_memory/cpu/table.csv"), "model", "L", "BLEU")
         lines = [Line(name, attention, bleu[name]) for name, attention in _COMPARED.items()]
         longest = max(printed.TABLE_1_BLEU)
         draw_lines(right, [line for line in lines if longest in line.points])
@@ -81,8 +81,8 @@ def long_sources(path: str) -> None:
     """Draws quality and decode time of sources longer than in training."""
     with picture(path, "", (9.5, 7), 2, 1) as (upper, lower):
         rows = _rows("long_sources/small/table.csv")
-        exact = _points(rows, "model", "L", "exact match %")
-        seconds = _points(rows, "model", "L", "decode s", "decode s min-max")
+        exact = table_points(rows, "model", "L", "exact match %")
+        seconds = table_points(rows, "model", "L", "decode s", "decode s min-max")
         for axes, points_by_model in ((upper, exact), (lower, seconds)):
             draw_lines(axes, list(starmap(_line, points_by_model.items())))
             axes.set_xlabel("S, length of the source in symbols")
@@ -101,7 +101,7 @@ def nested_slots(path: str) -> None:
         "attention": ("Bahdanau", {"name": "bahdanau"}),
     }
     rows = _rows("nested_slots/small/table.csv")
-    bleu = {column: _points(rows, "task", "K", column) for column in columns}
+    bleu = {column: table_points(rows, "task", "K", column) for column in columns}
     with picture(path, "", (10, 5.5), 2, 3, sharex=True, sharey=True) as all_axes:
         for axes, task in zip(all_axes.flat, bleu["attention"], strict=True):
             draw_lines(axes, [Line(*model, bleu[column][task]) for column, model in columns.items()])
@@ -204,7 +204,7 @@ def times(path: str, folder: str, table: str, title: str, x: str, y: str, *, of:
 
 def curves(path: str, table: str, title: str, memory: dict | None = None) -> None:
     """Draws learning curves from their table; all have the attention `memory`, if given."""
-    bleu = _points(_rows(table), "run", "step", "validation BLEU", "min-max")
+    bleu = table_points(_rows(table), "run", "step", "validation BLEU", "min-max")
     lines = [Line(name, memory, points) if memory else _line(name, points) for name, points in bleu.items()]
     learning_curves(path, lines, title)
 
@@ -230,18 +230,6 @@ def copying(path: str) -> None:
 def _rows(table: str, measurement: str = "") -> list[dict[str, str]]:
     path = str(stored.RESULTS / table)
     return measured_rows(path, measurement) if measurement else files.read_csv(path)
-
-
-def _points(
-    rows: list[dict[str, str]], model: str, x: str, y: str, extent: str | None = None
-) -> dict[str, dict[int, Point]]:
-    """Returns the column `y` against the column `x`, by the column `model`; `extent` is the column of the ranges."""
-    points: dict[str, dict[int, Point]] = {}
-    for row in rows:
-        middle = float(row[y])
-        least, greatest = ends(row[extent]) if extent else (middle, middle)
-        points.setdefault(row[model], {})[int(row[x])] = middle, least, greatest
-    return points
 
 
 def _line(name: str, points: dict[int, Point]) -> Line:

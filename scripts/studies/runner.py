@@ -2,13 +2,17 @@
 
 import json
 import os
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
+
+from absl import flags
 
 from memattn import config as configs
 from memattn import files
 from memattn.config import Config
 from memattn.errors import ConfigError, RunError
+from memattn.evaluation import formatting
 from memattn.runs.result import conditions
 from memattn.sweeps import runner as sweep
 from memattn.sweeps.runs import SweepRun, expand, finished
@@ -210,10 +214,9 @@ class Reproduction:
       failed: folders of the failed runs. Tables and figures are made without them, and name them.
     """
 
-    def __init__(self, scale: str, *, runs_dir: str, results_dir: str, jobs: int, strategy: str):
+    def __init__(self, options: flags.FlagValues):
         self.failed: list[str] = []
-        self._scale, self._runs_dir, self._results_dir = scale, runs_dir, results_dir
-        self._jobs, self._strategy = jobs, strategy
+        self._options, self._scale, self._runs_dir = options, options.scale, options.runs_dir
         self._finished: dict[tuple[str, ...], list[SweepRun]] = {}  # (path of a config, *names of runs) -> these
 
     def make(self, name: str) -> None:
@@ -222,7 +225,7 @@ class Reproduction:
         Raises ConfigError, OSError, and RunError if no run of a kind succeeded.
         """
         target, wanted = TARGETS[name], runs_of([name], self._scale)
-        folder = os.path.join(self._results_dir, name, self._scale)
+        folder = os.path.join(self._options.results_dir, name, self._scale)
         files.make_folder(folder)
         paths = {kind: [path for path in configs_of(kind, self._scale) if path in wanted] for kind in target.kinds}
         runs = _with_sources(
@@ -248,12 +251,12 @@ class Reproduction:
             failed = sweep.run_sweep(
                 config,
                 folder,
-                jobs=1 if _starts_from_another(config, folder) else self._jobs,
+                jobs=1 if _starts_from_another(config, folder) else self._options.jobs,
                 split=split,
                 average=None,
                 repeats=_REPEATS if _kind(kind).is_timed else 1,
                 num_plots=0,
-                strategy=self._strategy,
+                strategy=self._options.strategy,
                 title=f"Runs of {path}{' (SCALED DOWN)' if self._scale == 'small' else ''}",
                 only=wanted,
             )
@@ -287,6 +290,22 @@ def runs_of(names: list[str], scale: str) -> dict[str, dict[str, Config]]:
             if needed:
                 wanted.setdefault(path, {}).update(needed)
     return wanted
+
+
+def listing(names: list[str], scale: str) -> str:
+    """Returns the runs of targets as a Markdown table, and what the head of each config says of its cost."""
+    wanted = runs_of(names, scale)
+    rows = [
+        {"config": path, "run": name, "training steps": f"{config.training.max_steps:,}"}
+        for path, runs in wanted.items()
+        for name, config in runs.items()
+    ]
+    if not rows:
+        return f"{', '.join(names)}: nothing is trained"
+    heads = {path: files.read_text(path) for path in wanted}
+    costs = [f"- all of {path}: {re.findall('^# Cost: (.*)', head, re.MULTILINE)[0]}" for path, head in heads.items()]
+    total = f"{len(rows)} runs, many of which end before their last step."
+    return "\n".join([formatting.markdown(rows), total, *costs])
 
 
 def _starts_from_another(config: Config, folder: str) -> bool:

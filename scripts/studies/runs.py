@@ -3,7 +3,7 @@
 import os
 import statistics
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from memattn.config import CopyConfig, TaskConfig
 from memattn.errors import RunError
@@ -11,6 +11,7 @@ from memattn.evaluation import formatting, styles
 from memattn.sweeps.runs import SweepRun
 from studies import names
 
+Item = TypeVar("Item")
 LEARNED = 95  # validation BLEU from which a copy task counts as learned
 ON_PAR = 0.5  # a model is on a par with attention if it is at most so many BLEU lower
 
@@ -89,12 +90,12 @@ def median_steps(runs: list[SweepRun]) -> str:
     return f"{statistics.median(steps):.0f}" if len(steps) == len(runs) else ""
 
 
-def groups(runs: list[SweepRun], *keys: Callable[[SweepRun], Any]) -> dict[Any, list[SweepRun]]:
-    """Returns the runs that agree in all keys, in the order of their first runs.
+def groups(runs: list[Item], *keys: Callable[[Item], Any]) -> dict[Any, list[Item]]:
+    """Returns the runs, or other items, that agree in all keys, in the order of their first ones.
 
     They stand under the value of the key, or under the tuple of the values of several keys.
     """
-    grouped: dict[Any, list[SweepRun]] = {}
+    grouped: dict[Any, list[Item]] = {}
     for run in runs:
         values = tuple(key(run) for key in keys)
         grouped.setdefault(values if len(keys) > 1 else values[0], []).append(run)
@@ -118,6 +119,10 @@ def rows_by(
 
 def scores(runs: list[SweepRun], metric: str = "bleu") -> list[float]:
     return [run.result.scores[metric] for run in runs]
+
+
+def mean_score(runs: list[SweepRun], metric: str = "bleu", form: str = ".2f") -> str:
+    return f"{statistics.mean(scores(runs, metric)):{form}}"
 
 
 def summary(column: str, values: list[float], form: str = ".2f") -> dict[str, str]:

@@ -8,14 +8,19 @@ from absl import flags
 from memattn import files
 
 
+class _Numbers(flags.ArgumentParser):
+    """Parses positive integers, separated by commas."""
+
+    def parse(self, argument: str) -> list[int]:
+        numbers = argument.split(",")
+        if not all(number.isdecimal() and int(number) for number in numbers):
+            raise ValueError("expected positive integers, separated by commas")
+        return list(map(int, numbers))
+
+
 def define_numbers(name: str, numbers: str, meaning: str) -> None:
     """Defines a flag for positive integers, separated by commas."""
-    flags.DEFINE_list(name, numbers.split(","), meaning)
-    flags.register_validator(
-        name,
-        lambda values: bool(values) and all(value.isdecimal() and int(value) for value in values),
-        "positive integers, separated by commas",
-    )
+    flags.DEFINE(_Numbers(), name, numbers, meaning, serializer=flags.ListSerializer(","))
 
 
 def write_table(path: str, rows: list[dict], content: Mapping) -> None:

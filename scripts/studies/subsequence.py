@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
+from absl import flags
 
 from memattn import files
 from memattn.attention import FeedForwardAttention
@@ -177,15 +178,16 @@ def evaluate(encoders: tuple[tf.keras.Model, ...] | None, *, rows: int, seed: in
     return search(database, queries, random)
 
 
-def make(output: str, *, seeds: list[int], steps: int) -> None:
+def make(options: flags.FlagValues) -> None:
     """Trains embeddings with each pooling and seed, searches with them, and writes the table."""
-    files.make_folder(os.path.dirname(output))
+    files.make_folder(os.path.dirname(options.output))
     rows = []
     for name in ("mean and deviation, untrained", *POOLINGS):
-        for seed in seeds:
+        for seed in options.seeds:
             start = time.monotonic()
-            encoders = train(name, steps=steps, seed=seed) if name in POOLINGS else None
+            encoders = train(name, steps=options.steps, seed=seed) if name in POOLINGS else None
             result = evaluate(encoders, rows=SEARCHED, seed=seed)
-            rows.append({"pooling": name, "seed": seed, **result, "training steps": steps if encoders else 0})
+            steps = options.steps if encoders else 0
+            rows.append({"pooling": name, "seed": seed, **result, "training steps": steps})
             print(f"{name}, seed {seed}: {result}, {time.monotonic() - start:.0f} s", flush=True)
-            standalone.write_table(output, rows, {"rows": rows, **conditions()})
+            standalone.write_table(options.output, rows, {"rows": rows, **conditions()})

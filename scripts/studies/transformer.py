@@ -1,17 +1,22 @@
 """A Transformer whose decoder reads K slots in place of all S encoder states: model, training, search, decode times."""
 
 import functools
+import itertools
 import math
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
+from absl import flags
 from keras import layers, ops
 
+from memattn import files
 from memattn.data import corpus, tasks, tokenizer
 from memattn.data.batches import TrainingBatches, decoding_batches
 from memattn.data.config import CopyConfig
@@ -19,8 +24,9 @@ from memattn.data.vocabulary import BOS, EOS, PAD
 from memattn.evaluation import formatting, metrics
 from memattn.evaluation.styles import STYLES
 from memattn.layers import SlotMemory
-from studies import plots
-from studies.runs import summary
+from memattn.runs.result import conditions
+from studies import plots, standalone
+from studies.runs import groups, summary
 
 LAYERS, UNITS, HEADS = 2, 128, 4
 STATES = (None, None, UNITS)
@@ -299,11 +305,8 @@ def results(corpora: dict[str, Task], name: str, *, seed: int) -> Iterator[dict[
 
 def over_seeds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns a row for each task and model: means over its seeds, with the range of BLEU."""
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault((row["task"], row["decoder reads"]), []).append(row)
     means = []
-    for seeds in groups.values():
+    for seeds in groups(rows, itemgetter("task", "decoder reads")).values():
         bleu, accuracy = ([float(row[score]) for row in seeds] for score in ("sacrebleu", "token accuracy"))
         row = {key: seeds[0][key] for key in ("task", "decoder reads", "K")}
         accuracies = {"token accuracy": f"{statistics.mean(accuracy):.2f}"}
@@ -421,3 +424,28 @@ def draw_times(path: str, rows: list[dict[str, Any]]) -> None:
             axes.set(xlabel="source tokens", ylabel=label, ylim=0)
             axes.grid(alpha=0.3)
         left.legend(fontsize=9)
+
+
+def make(options: flags.FlagValues) -> None:
+    """Trains the models that the output lacks, or measures decode times, and writes the table."""
+    output = options.output + ("times" if options.times else "table")
+    files.make_folder(os.path.dirname(output))
+    rows = files.read_json(f"{output}.json")["rows"] if os.path.exists(f"{output}.json") else []
+    if options.times:
+        for (beam, batch), length in itertools.product(TIMED, options.lengths):
+            _write(output, rows, decode_times(length, options.models, beam=beam, batch=batch))
+        draw_times(f"{output}.svg", rows)
+        return
+    for task, seed, name in itertools.product(options.tasks, options.seeds, options.models):
+        last = {"task": list(TASKS[task])[-1], "decoder reads": name, "seed": seed}
+        if not any(last.items() <= row.items() for row in rows):
+            for row in results(TASKS[task], name, seed=seed):
+                _write(output, rows, [row])
+                files.write_csv(f"{options.output}seeds.csv", over_seeds(rows))
+
+
+def _write(output: str, rows: list[dict], added: list[dict]) -> None:
+    """Adds rows to the table, and to its JSON with the conditions under which they were made."""
+    rows += [{**row, "conditions": conditions()} for row in added]
+    table = [{name: row[name] for name in row if name != "conditions"} for row in rows]
+    standalone.write_table(output, table, {"rows": rows})

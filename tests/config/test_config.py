@@ -4,7 +4,6 @@ import dataclasses
 from typing import Literal
 from unittest import mock
 
-import numpy as np
 import pytest
 
 from memattn import config as configs
@@ -327,11 +326,3 @@ def test_differences_list_dotted_keys_with_both_values(load):
     ]
     task = {"name": "sort", "max_length": 5, "seed": 2}
     assert [key for key, *_ in differences({"max_length": 5, "seed": 1}, task)] == ["seed", "name"]
-
-
-def test_numbers_may_be_those_of_numpy():
-    plain, of_numpy = (
-        configs.from_dict({"data": {"copy": {}}, "training": {"learning_rate": rate, "seed": seed}})
-        for rate, seed in ((0.001, 2), (np.float64(0.001), np.int64(2)))
-    )
-    assert configs.dump(of_numpy) == configs.dump(plain)

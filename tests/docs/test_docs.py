@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from benchmarks.tables import measured_rows
-from helpers.pages import API, PAGES, blocks, run_block
+from helpers.pages import API, EVERY_PAGE, PAGES, blocks, run_block
 from helpers.repository import COMMANDS, ROOT
 from studies import reference
 
@@ -27,9 +27,7 @@ def anchors(text):
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize(
-    "path", [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")], ids=lambda path: str(path.relative_to(ROOT))
-)
+@pytest.mark.parametrize("path", EVERY_PAGE, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_to_files_and_headings(path):
     prose = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     links = re.findall(r'\]\(([^)#\s]*)(?:#([^)\s]*))?(?: "rows (\w+)")?\)', prose)
@@ -50,14 +48,14 @@ def test_the_index_lists_every_page():
     assert sorted(["index.md", *listed]) == sorted(path.relative_to(ROOT / "docs").as_posix() for path in pages)
 
 
-def test_the_tables_of_keys_equal_those_of_the_program():
+def test_the_lists_of_keys_equal_those_of_the_program():
     page = PAGES["reference/configuration.md"]
     assert page == reference.configuration(page), "run python scripts/write_docs.py"
     for key in ("data.copy.max_length", "training.schedule", "num_slots", "sweep.grids"):
         assert f"\n- `{key}` (" in page
 
 
-def test_the_tables_of_flags_equal_those_of_the_commands():
+def test_the_lists_of_flags_equal_those_of_the_commands():
     page = PAGES["reference/commands.md"]
     assert page == reference.commands(page), "run python scripts/write_docs.py"
     assert set(re.findall(r"^## `memattn-(\w+)", page, flags=re.MULTILINE)) == COMMANDS

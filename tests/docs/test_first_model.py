@@ -3,8 +3,6 @@
 import json
 import re
 import shlex
-import subprocess
-import sys
 
 import pytest
 from helpers.repository import ROOT
@@ -41,12 +39,6 @@ def test_the_commands_run(tmp_path, command):
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     for line, name, arguments in commands:
         overrides = [f"--set={override}" for override in TINY] if name == "train" else []
-        module, arguments = f"memattn.{name}", [*shlex.split(arguments), *overrides]
-        if line:  # what `command` runs has no standard input
-            process = [sys.executable, "-m", module, *arguments]
-            printed = subprocess.run(process, input=line, cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=True)
-            assert printed.stdout
-        else:
-            status, printed, errors = command(tmp_path, module, *arguments)
-            assert status == 0, errors
-            assert printed
+        status, printed, errors = command(tmp_path, f"memattn.{name}", *shlex.split(arguments), *overrides, stdin=line)
+        assert status == 0, errors
+        assert printed

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from helpers.pages import EVERY_PAGE
 from helpers.repository import ROOT
 from matplotlib.testing.compare import compare_images
 from studies.pictures import PICTURES
@@ -17,7 +18,7 @@ DIAGRAM = "docs/pictures/memory_attention.svg"
 def shown():
     """Returns the paths, from the root of the repository, of the files that pages link to."""
     paths = set()
-    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+    for page in EVERY_PAGE:
         for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
             if not target.startswith("http"):
                 paths.add((page.parent / target).resolve())

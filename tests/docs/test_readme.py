@@ -5,13 +5,14 @@ import re
 
 import pytest
 import yaml
+from helpers.pages import EVERY_PAGE
 from helpers.repository import ROOT
 from studies import stored, tables_in_pages
 
 from memattn import config
 from memattn.sweeps.runs import expand
 
-PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
+PAGES = [str(path.relative_to(ROOT)) for path in EVERY_PAGE]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 

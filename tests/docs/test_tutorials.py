@@ -9,8 +9,6 @@ import gzip
 import io
 import re
 import shlex
-import subprocess
-import sys
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
@@ -78,15 +76,11 @@ def follow(command, tmp_path, monkeypatch):
         """Returns status, standard output and standard error of a command."""
         if name in runs:
             return runs[name](*arguments)
-        module = name.replace("-", ".")
-        if "<" not in arguments:
-            return command(tmp_path, module, *arguments)
-        *arguments, _, file = arguments
-        with open(file, encoding="utf-8") as text:  # what `command` runs has no standard input
-            done = subprocess.run(
-                [sys.executable, "-m", module, *arguments], stdin=text, capture_output=True, text=True, check=False
-            )
-        return done.returncode, done.stdout, done.stderr
+        stdin = ""
+        if "<" in arguments:
+            *arguments, _, file = arguments
+            stdin = (tmp_path / file).read_text(encoding="utf-8")
+        return command(tmp_path, name.replace("-", "."), *arguments, stdin=stdin)
 
     def follow(page, changes, runs=()):
         namespace = {}

@@ -20,7 +20,7 @@ MEMORY = 12 << 30  # bytes of address space that a command may use
 
 @contextlib.contextmanager
 def commands():
-    """Starts a server; yields run(folder, module, arguments...).
+    """Starts a server; yields run(folder, module, arguments..., stdin="").
 
     `run` does `python -m module arguments` in a folder and returns [status, stdout, stderr]. The status of a command
     that a signal ended is minus the signal's number: -14 for a command that took too long.
@@ -29,9 +29,9 @@ def commands():
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     server, lock = subprocess.Popen([sys.executable, "-m", "helpers.fork_server"], env=env, **pipes), threading.Lock()
 
-    def run(*command):
+    def run(*command, stdin=""):
         with lock:
-            print(json.dumps([str(part) for part in command]), file=server.stdin, flush=True)
+            print(json.dumps([stdin, *map(str, command)]), file=server.stdin, flush=True)
             return json.loads(server.stdout.readline())
 
     yield run
@@ -40,17 +40,18 @@ def commands():
 
 
 def serve():
-    """Reads lines of JSON, [folder, module, arguments...]; answers each by a line of JSON, [status, stdout, stderr]."""
+    """Reads lines of JSON, [stdin, folder, module, arguments...]; answers each by one of [status, stdout, stderr]."""
     importlib.import_module("memattn.training.validation")  # imports all modules that take long to import
     for line in sys.stdin:
-        folder, module, *arguments = json.loads(line)
-        with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        text, folder, module, *arguments = json.loads(line)
+        with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+            stdin.write(text.encode())
+            stdin.seek(0)
             child = os.fork()
             if not child:
                 os.chdir(folder)
-                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-                os.dup2(stdout.fileno(), 1)
-                os.dup2(stderr.fileno(), 2)
+                for descriptor, file in enumerate((stdin, stdout, stderr)):
+                    os.dup2(file.fileno(), descriptor)
                 run_alone(module, arguments)
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             texts = []

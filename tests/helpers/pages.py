@@ -4,6 +4,7 @@ import re
 
 from helpers.repository import ROOT
 
+EVERY_PAGE = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 API = ("reference/api.md", "reference/layers.md", "reference/search.md")
 PAGES = {
     name: (ROOT / "docs" / name).read_text(encoding="utf-8")

@@ -1,6 +1,7 @@
 """A tiny config of a study, made-up runs of studies, and the tables that studies write."""
 
 import os
+from types import SimpleNamespace
 
 from studies import runner
 from studies.output import Output
@@ -52,13 +53,19 @@ def run_in_forks(command, folder, monkeypatch):
     monkeypatch.setattr(runner.sweep, "command", run_forked)
 
 
+def make_reproduction(**changes):
+    """A reproduction at the scale "small", in the working directory, with some other options."""
+    options = {"scale": "small", "runs_dir": "runs", "results_dir": "results", "jobs": 1, "strategy": "none"}
+    return runner.Reproduction(SimpleNamespace(**{**options, **changes}))
+
+
 def reproduce_tiny(target, studies, command, folder, monkeypatch):
     """Trains a target's runs in a folder, from configs by kind whose base is TINY; returns the rows of its table."""
     run_in_forks(command, folder, monkeypatch)
     (folder / "tiny.yaml").write_text(TINY, encoding="utf-8")
     for kind, text in studies.items():
         write_study(folder, kind, text)
-    reproduction = runner.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
+    reproduction = make_reproduction()
     reproduction.make(target)
     assert reproduction.failed == []
     return rows_of(Output(str(folder / "results" / target / "small"), "small"))

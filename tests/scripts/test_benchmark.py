@@ -54,12 +54,10 @@ def test_parts_of_the_work_get_batches_in_turn():
 
 
 def test_every_system_has_a_worker_and_an_environment():
-    for system in systems.SYSTEMS.values():
-        assert (race.WORKERS / f"{system.worker}.py").exists()
-        assert system.worker in race.VARIABLES
     setup = (ROOT / "scripts/benchmarks/peers/setup.sh").read_text("utf-8")
-    for key in race.VARIABLES:
-        assert key in race.OURS or f"make_environment {key} " in setup
+    for each in (system.worker for system in systems.SYSTEMS.values()):
+        assert (race.PEERS / f"{each.name}.py").exists()
+        assert each.is_ours or f"make_environment {each.name} " in setup
 
 
 def test_a_worker_warms_up_by_decoding_all_of_its_work():
@@ -73,7 +71,7 @@ def test_a_worker_warms_up_by_decoding_all_of_its_work():
         "worker.serve_decoding(work, {}, '', decode)\n"
         "assert decoded == [3, 3, 1] * 2, decoded\n"
     )
-    result = run_python("-c", code, json.dumps(WORK), folder=race.WORKERS, input="run\n")
+    result = run_python("-c", code, json.dumps(WORK), folder=race.PEERS, input="run\n")
     assert result.returncode == 0, result.stderr
     ready, reply = map(json.loads, result.stdout.splitlines())
     assert ready == {"versions": {}, "notes": ""}
@@ -92,7 +90,7 @@ def test_a_table_of_several_measurements_replaces_the_rows_of_one(tmp_path, monk
         ("first", "CPU", [{"L": 5, "seconds": 4.0}, {"L": 9, "seconds": 5.0}]),
     ):
         monkeypatch.setattr(tables, "conditions", lambda device=device: {"device": device})
-        tables.store(options, rows, repeats=len(rows))
+        tables.store(options, rows, title="T", repeats=len(rows))
     path = str(tmp_path / "decode.csv")
     assert [row["device"] for row in files.read_csv(path)] == ["GPU", "CPU", "CPU"]
     assert tables.measured_rows(path, "second") == [{"L": "5", "seconds": "2.0", "fold s": "3"}]
@@ -100,7 +98,7 @@ def test_a_table_of_several_measurements_replaces_the_rows_of_one(tmp_path, monk
     assert [conditions_of(tmp_path / name)["repeats"] for name in ("first", "second")] == [2, 1]
 
 
-def test_the_caption_mentions_batches_at_once_and_times_of_several_lengths_are_drawn(tmp_path, capsys):
+def test_the_caption_mentions_batches_at_once_and_times_of_several_lengths_are_drawn(tmp_path):
     def caption(batches, *lengths):
         measured = race.Measured([1.0], 0.0, 100, [1.0], {}, "XLA", fold_seconds=0.0125, batches_at_once=batches)
         name = "memattn: no attention"
@@ -109,7 +107,7 @@ def test_the_caption_mentions_batches_at_once_and_times_of_several_lengths_are_d
         )
         rows = [tables.row(name, length, measured, {name: measured}) for length in lengths]
         tables.write(rows, options, title="T", units=8, vocabulary=9)
-        assert "batches at once" not in capsys.readouterr().out
+        assert "batches at once" not in files.read_csv(str(tmp_path / "times.csv"))[0]
         return conditions_of(tmp_path / "times")["title"]
 
     assert caption(2, 5).endswith("; memattn decodes two batches at once")
@@ -195,8 +193,8 @@ def test_ctranslate2_decodes_few_long_hypotheses_at_once():
     def together(worker, length, threads):
         return small_devices.decoded_together(worker, {"batch": 64, "beam": 5, "length": length, "threads": threads})
 
-    assert [together("ct2", length, 2) for length in (1, 25, 200)] == [64, 12, 2]
-    assert together("marian", 200, 2) == 64
+    assert [together(systems.CT2, length, 2) for length in (1, 25, 200)] == [64, 12, 2]
+    assert together(systems.MARIAN, 200, 2) == 64
 
 
 @pytest.mark.long

@@ -7,9 +7,9 @@ import os
 import pytest
 from helpers.repository import ROOT
 from helpers.runs import made_up_result
-from helpers.studies import TINY, made_up, rows_of, run_in_forks, write_study
+from helpers.studies import TINY, made_up, make_reproduction, rows_of, run_in_forks, write_study
 from matplotlib import image
-from studies import costs, family, long_texts, plots, runner
+from studies import family, long_texts, plots, runner
 from studies.britz2017 import figures, open_questions, printed, tables, windowed
 from studies.output import MISSING, Output
 from studies.runs import text_name
@@ -190,8 +190,7 @@ def test_figure_8_trains_only_the_runs_that_it_shows(scale, attentions, monkeypa
     monkeypatch.setattr(runner.sweep, "run_sweep", lambda *args, only, **options: trained.append(list(only)) or [])
     monkeypatch.setattr(runner, "finished", lambda *args: made_up("figure8", scale=scale, bleu=lambda config: 50.0))
     monkeypatch.setattr(figures, "draw_alignments", lambda output, runs, *args, **options: None)
-    options = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
-    runner.Reproduction(scale, **options).make("figure8")
+    make_reproduction(scale=scale, results_dir=str(tmp_path)).make("figure8")
     assert trained == [list(runs)]
     conditions = json.loads((tmp_path / "figure8" / scale / "conditions.json").read_text("utf-8"))
     assert {name.rpartition("/")[2] for name in conditions["runs"]["figure8"]} == runs.keys()
@@ -202,8 +201,7 @@ def test_failed_runs_are_named_below_the_table_and_left_out_of_it(tmp_path, monk
     monkeypatch.setattr(runner.sweep, "run_sweep", lambda *args, **options: [runs[-1].name])
     monkeypatch.setattr(runner, "finished", lambda *args: runs[:-1])
     monkeypatch.chdir(ROOT)
-    options = {"runs_dir": "runs/reproduce", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
-    reproduction = runner.Reproduction("small", **options)
+    reproduction = make_reproduction(runs_dir="runs/reproduce", results_dir=str(tmp_path))
     reproduction.make("table1")
     assert f"\n{MISSING}: {reproduction.failed[0]}\n" in capsys.readouterr().out
     reproduction.make("slots_by_length")
@@ -212,16 +210,15 @@ def test_failed_runs_are_named_below_the_table_and_left_out_of_it(tmp_path, monk
     assert [row["fewest slots"] for row in rows] == ["1", "1", "1", ""]  # the last length lacks Bahdanau attention
     monkeypatch.setattr(runner, "finished", lambda *args: [])
     with pytest.raises(RunError, match="^no run of table1 succeeded$"):
-        runner.Reproduction("small", **options).make("table1")
+        make_reproduction(runs_dir="runs/reproduce", results_dir=str(tmp_path)).make("table1")
 
 
 @pytest.mark.long
 def test_a_figure_is_drawn_from_runs_that_are_trained_once(command, tmp_path, monkeypatch, capfd):
     write_study(tmp_path, "alignments", TINY)
     run_in_forks(command, tmp_path, monkeypatch)
-    options = {"runs_dir": "runs", "results_dir": "results", "jobs": 2, "strategy": "none"}
     for progress in ("0 done before", "2 done before"):
-        reproduction = runner.Reproduction("small", **options)
+        reproduction = make_reproduction(jobs=2)
         reproduction.make("figure7")
         assert reproduction.failed == []
         assert progress in capfd.readouterr().out
@@ -363,17 +360,6 @@ def test_bleu_by_length_scores_the_sentences_of_each_range_of_lengths(tmp_path):
     assert [row["none, trained to inf"] for row in rows[1:]] == ["100.00", "0.00", "0.00"]
 
 
-def test_a_rehearsal_times_training_steps_of_the_costliest_run_at_full_size(tmp_path, monkeypatch):
-    write_study(tmp_path, "alignments", TINY)
-    monkeypatch.chdir(tmp_path)
-    table = costs.rehearse(["figure7"], "small", steps=2, strategy="none")
-    row = [cell.strip() for cell in table.splitlines()[2].split("|")[1:-1]]
-    assert row[0] == "configs/studies/alignments/small.yaml"
-    assert row[3:5] == ["8", "13 tokens"]  # sentences of 12 tokens and their end
-    assert float(row[5]) > float(row[6]) > 0
-    assert costs.rehearse(["figure2"], "small", steps=2, strategy="none") == "figure2: nothing is trained"
-
-
 @pytest.mark.parametrize(
     ("target", "corpus", "problem"),
     [
@@ -404,8 +390,7 @@ def test_a_missing_teacher_run_is_reported_before_anything_is_trained(monkeypatc
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["figure8", "--dry_run", "--rehearse=1"], "--dry_run and --rehearse: give only one of them"),
-        (["windowed_memry"], "windowed_memry: no such target; did you mean windowed_memory?; known: all, "),
+        (["windowed_memry"], "'windowed_memry' is none of all, table1, "),
         (["table1", "table2", "--scale=cpu"], "table2: not made at --scale cpu, which has table1, figure6, figure7, "),
     ],
 )

@@ -6,8 +6,8 @@ import os
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.studies import rows_of, run_in_forks, write_study
-from studies import costs, runner, speech
+from helpers.studies import make_reproduction, rows_of, run_in_forks, write_study
+from studies import runner, speech
 from studies.output import Output
 
 from memattn.files import read_csv, write_csv
@@ -82,8 +82,7 @@ def test_the_study_is_made_from_recordings(command, tmp_path, monkeypatch):
     write_study(tmp_path, "speech", TINY)
     write_study(tmp_path, "speech_person", TUNED)
     run_in_forks(command, tmp_path, monkeypatch)
-    assert "configs/studies/speech/small.yaml" in costs.rehearse(["speech"], "small", steps=1, strategy="none")
-    reproduction = runner.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
+    reproduction = make_reproduction()
     runner.check(["speech", "speech_person"], "small", "runs")
     for target in ("speech", "speech_person"):
         reproduction.make(target)
