@@ -1,5 +1,6 @@
 """Draws the pictures of the documents from the tables in results/."""
 
+import os
 import re
 from collections.abc import Callable
 from fnmatch import fnmatchcase
@@ -191,14 +192,15 @@ def libraries(path: str) -> None:
         axes.invert_yaxis()  # of both, which share it
 
 
-def times(path: str, folder: str, table: str, title: str, x: str, y: str, *, of: str = "", scale: str = "log") -> None:
+def times(path: str, table: str, title: str, x: str, y: str = "seconds", *, of: str = "", scale: str = "log") -> None:
     """Draws the column `y` of a table of times against lengths; of several measurements in it, that named `of`.
 
     The title names the machine, as the conditions do.
     """
-    conditions = files.read_json(str(stored.RESULTS / folder / "conditions.json"))[of or table]
+    folder, name = os.path.split(table)
+    conditions = files.read_json(str(stored.RESULTS / folder / "conditions.json"))[of or name]
     device = re.sub(r"\(R\)| Processor", "", conditions["device"])
-    lines = system_lines(_rows(f"{folder}/{table}.csv", of), y)
+    lines = system_lines(_rows(f"{table}.csv", of), y)
     draw(path, lines, title=f"{title}, {device}", x=x, y=y, scale=scale)
 
 
@@ -276,8 +278,7 @@ PICTURES: dict[str, Callable[[str], None]] = {
     "docs/pictures/mechanisms_by_task.svg": family,
     "docs/pictures/tokens_of_mechanisms.svg": partial(
         times,
-        folder="speed",
-        table="tokens",
+        table="speed/tokens",
         of="tokens_family",
         x=_SOURCE_LENGTH,
         y=_TOKEN_TIME,
@@ -303,17 +304,14 @@ PICTURES: dict[str, Callable[[str], None]] = {
     ),
     "results/speed/decode.png": partial(
         times,
-        folder="speed",
-        table="decode",
+        table="speed/decode",
         of="decode",
         x="L, greatest length of a source in tokens",
-        y="seconds",
         title="Decode time of 128 sources, beam 10: two layers of 256 units",
     ),
     "results/speed/tokens.png": partial(
         times,
-        folder="speed",
-        table="tokens",
+        table="speed/tokens",
         of="tokens",
         x=_SOURCE_LENGTH,
         y=_TOKEN_TIME,
@@ -325,10 +323,8 @@ PICTURES: dict[str, Callable[[str], None]] = {
     ),
     "results/training_cost/small/times.png": partial(
         times,
-        folder="training_cost/small",
-        table="table",
+        table="training_cost/small/table",
         x="L, length of source and target in tokens",
-        y="seconds",
         title="A training step: with memory, a quarter less time at L = 100",
     ),
 }

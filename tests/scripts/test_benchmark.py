@@ -119,12 +119,13 @@ def test_the_caption_mentions_batches_at_once_and_times_of_several_lengths_are_d
 
 @pytest.fixture
 def measure(command, tmp_path):
-    """measure(name, options...) runs a benchmark of tiny models; returns the rows of its table and the caption."""
+    """measure(name, systems, options...) times tiny models; returns the rows of the table, and the caption."""
 
-    def run_benchmark(name, *options):
+    def run_benchmark(name, systems, *options):
         small = ["--repeats", "2", "--jit_compile", "false", "--threads", "1", "--batch_size", "2"]
         places = ["--output", tmp_path / "out" / "times", "--logs", tmp_path / "logs"]
-        status, _, stderr = command(ROOT, "scripts.benchmark", name, *small, *places, *options)
+        timed = [argument for system in systems for argument in ("--systems", system)]
+        status, _, stderr = command(ROOT, "scripts.benchmark", name, *small, *places, *timed, *options)
         assert status == 0, stderr[-2000:]
         rows = files.read_csv(str(tmp_path / "out" / "times.csv"))
         conditions = conditions_of(tmp_path / "out" / "times")
@@ -142,7 +143,7 @@ def measure(command, tmp_path):
 
 def test_decoding_is_timed(measure):
     sizes = ["--lengths", "5", "--units", "8", "--examples", "4", "--beam_size", "2"]
-    (row,), caption = measure("decode", "--systems", "memattn: Bahdanau", *sizes)
+    (row,), caption = measure("decode", ["memattn: Bahdanau"], *sizes)
     assert (row["L"], row["system"], row["speed-up over our Bahdanau"]) == ("5", "memattn: Bahdanau", "1.0")
     assert 0 < float(row["fold s (apart)"]) < float(row["seconds"])
     assert float(row["tokens/s"]) == pytest.approx(4 * 5 / float(row["seconds"]), rel=0.05)
@@ -152,8 +153,7 @@ def test_decoding_is_timed(measure):
 @pytest.mark.long
 def test_training_steps_are_timed_beside_bahdanau_attention(measure):
     names = ["memattn: memory, K = 32", "memattn: Bahdanau"]
-    systems = [argument for name in names for argument in ("--systems", name)]
-    rows, caption = measure("train", *systems, "--lengths", "4", "--units", "8")
+    rows, caption = measure("train", names, "--lengths", "4", "--units", "8")
     assert [row["system"] for row in rows] == names
     ratio = float(rows[1]["seconds"]) / float(rows[0]["seconds"])
     assert float(rows[0]["speed-up over our Bahdanau"]) == pytest.approx(ratio, rel=0.05, abs=0.02)
@@ -164,7 +164,7 @@ def test_training_steps_are_timed_beside_bahdanau_attention(measure):
 @pytest.mark.long
 def test_a_decoder_step_is_timed_and_drawn(measure, tmp_path):
     sizes = ["--lengths", "3,6", "--units", "8", "--beam_size", "2"]
-    rows, caption = measure("tokens", "--systems", "memattn: Bahdanau", *sizes)
+    rows, caption = measure("tokens", ["memattn: Bahdanau"], *sizes)
     assert [row["L"] for row in rows] == ["3", "6"]
     assert caption.startswith("Time to decode one token")
     assert (tmp_path / "out" / "times.png").exists()
@@ -200,8 +200,7 @@ def test_ctranslate2_decodes_few_long_hypotheses_at_once():
 @pytest.mark.long
 def test_a_table_of_the_paper_shows_the_ratios_of_the_paper(measure):
     names = ["memattn: memory, K = 64", "memattn: Bahdanau", "memattn: windowed memory, K = 32"]
-    systems = [argument for name in names for argument in ("--systems", name)]
-    rows, caption = measure("paper", "--table", "3", "--examples", "2", *systems)
+    rows, caption = measure("paper", names, "--table", "3", "--examples", "2")
     assert [row["paper: speed-up over Bahdanau"] for row in rows] == ["1.23", "1.0", ""]  # 33.28 s / 27.13 s
     assert caption.startswith("Table 3: decode time of 2 sources (SCALED DOWN from 2,169): ")
 

@@ -25,14 +25,6 @@ from memattn.sweeps.runs import SweepRun
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def learning_curves(monkeypatch):
-    """The list of what is drawn as learning curves in place of drawing it: curves and title."""
-    calls = []
-    monkeypatch.setattr(plots, "learning_curves", lambda path, *arguments: calls.append(arguments))
-    return calls
-
-
 def test_table_1_stands_beside_the_paper(tmp_path, capsys):
     runs = made_up("table1", bleu=lambda config: 90.0 if config.model.attention["name"] == "none" else 99.0)
     for index, run in enumerate(runs):
@@ -154,16 +146,17 @@ def test_figures_are_drawn_as_png_and_as_svg(name, tmp_path):
         assert "<svg" in picture.with_suffix(".svg").read_text("utf-8")
 
 
-def test_figure_5_compares_the_four_scorings(tmp_path, learning_curves):
+def test_figure_5_compares_the_four_scorings(tmp_path, monkeypatch):
     def bleu(config):
         attention = config.model.attention
         encoder_bonus = 10 * (attention.get("encoder_scoring") == "sigmoid")
         decoder_bonus = 20 * (attention.get("decoder_scoring") == "sigmoid")
         return 40.0 + encoder_bonus + decoder_bonus + config.training.seed
 
-    runs = made_up("translation", bleu=bleu)
-    figures.figure_5(Output(str(tmp_path), "small"), runs)
-    curves, title = learning_curves[0]
+    drawn = []
+    monkeypatch.setattr(plots, "learning_curves", lambda path, *arguments: drawn.append(arguments))
+    figures.figure_5(Output(str(tmp_path), "small"), made_up("translation", bleu=bleu))
+    curves, title = drawn[0]
     assert "K = 32" in title
     assert curves[0].name == "softmax/softmax"
     assert curves[0].points == {10: (1.0, 1.0, 1.0), 20: (42.0, 41.0, 43.0)}
