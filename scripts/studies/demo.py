@@ -40,11 +40,10 @@ def make(folder: str) -> None:
     files.write_csv(os.path.join(folder, "copying.csv"), quality)
     files.write_csv(os.path.join(folder, "speed.csv"), speed)
     _draw(runs, times, folder)
-    has_slots = _copy_slots(runs, folder)
+    _copy_slots(runs, folder)
     print(f"\n{formatting.markdown(quality)}\n{MEASURE.capitalize()}:\n\n{formatting.markdown(speed)}\n{CONDITIONS}")
     print(f"Picture of both tables: {folder}/trade_off.png")
-    if has_slots:
-        print(f"Picture of what each slot reads: {folder}/slots.png")
+    print(f"Picture of what each slot reads: {folder}/slots.png")
 
 
 def _train(folder: str) -> dict[str, SweepRun]:
@@ -98,13 +97,8 @@ def _draw(runs: dict[str, SweepRun], times: list[dict[str, str]], folder: str) -
         label_ends(right)
 
 
-def _copy_slots(runs: dict[str, SweepRun], folder: str) -> bool:
-    """Copies the picture of the slots of windowed memory attention to where the pictures are.
-
-    Returns whether there is one: evaluation draws none if all outputs of the model are empty.
-    """
+def _copy_slots(runs: dict[str, SweepRun], folder: str) -> None:
+    """Copies the picture of the slots of windowed memory attention to where the pictures are."""
     run = next(run for run in runs.values() if styles.attention(run.config)["name"] == "windowed_memory")
-    alignments = glob.glob(os.path.join(glob.escape(Run(run.folder).results_folder("valid")), ALIGNMENTS, "*.png"))
-    if alignments:
-        shutil.copy(alignments[0], os.path.join(folder, "slots.png"))
-    return bool(alignments)
+    (path,) = glob.glob(os.path.join(glob.escape(Run(run.folder).results_folder("valid")), ALIGNMENTS, "*.png"))
+    shutil.copy(path, os.path.join(folder, "slots.png"))

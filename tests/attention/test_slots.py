@@ -235,9 +235,3 @@ def test_a_memory_is_cut_to_its_first_slots(slots):
     assert_only_first_slots(attention(QUERIES, STATES, value_mask=mask()), attention, [slots] * B)
     memory = attention.memorize(tf.constant(STATES), tf.constant(mask()))
     assert memory["values"].shape[1] == min(slots, S)
-
-
-@pytest.mark.parametrize(("slots", "problem"), [(2.5, "expected an int, not 2.5"), (9, "must be at most 8, not 9")])
-def test_a_memory_cannot_be_cut_to_other_numbers_of_slots(slots, problem):
-    with pytest.raises(ValueError, match=f"num_slots: {problem}"):
-        nested().keep(slots)

@@ -70,7 +70,12 @@ def searcher(model, **options):
 
 def search(model, sources, width=12, **options):
     """For each source, its hypotheses as pairs of tokens and score."""
-    hypotheses = searcher(model, **options)(padded(sources, width).numpy())
+    return found(searcher(model, **options), sources, width)
+
+
+def found(searcher, sources, width=12):
+    """For each source, the hypotheses that a searcher finds, as pairs of tokens and score."""
+    hypotheses = searcher(padded(sources, width).numpy())
     return [
         [(list(tokens[:length]), score) for tokens, length, score in zip(*row, strict=True) if np.isfinite(score)]
         for row in zip(hypotheses.tokens, hypotheses.lengths, hypotheses.scores, strict=True)

@@ -33,11 +33,10 @@ def test_the_demo_sums_up_training_and_times_in_two_tables_and_two_pictures(
     demo._draw(runs, [{**row, "system": "no attention"} for row in times], str(folder))
     assert (folder / "trade_off.png").stat().st_size > 10_000
     pictures = folder / "windowed_memory-num_slots=2/eval/valid/alignments"
-    shutil.rmtree(pictures, ignore_errors=True)
-    assert not demo._copy_slots(runs, str(folder))
+    shutil.rmtree(pictures, ignore_errors=True)  # there is none if all outputs are empty
     pictures.mkdir()
     (pictures / "0.png").write_bytes(b"a picture")
-    assert demo._copy_slots(runs, str(folder))
+    demo._copy_slots(runs, str(folder))
     assert (folder / "slots.png").read_bytes() == b"a picture"
     assert len(files.read_csv(str(folder / "table.csv"))) == 2
     assert "written to" in capsys.readouterr().out

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.files import lines_of
 from helpers.marks import slow
-from helpers.models import SOURCES, V, make_model, padded, search
+from helpers.models import SOURCES, V, found, make_model, padded, search
 from helpers.repository import run_python
 from helpers.runs import translator
 
@@ -62,15 +62,6 @@ def exported(folder, model, **options):
     run = trained(model, n_best=4, length_penalty=0.7, max_length_ratio=1.5)
     export(run, str(folder / "onnx"), **options)
     return OnnxSearcher(str(folder / "onnx"))
-
-
-def found(searcher, sources, width=12):
-    """For each source, its hypotheses as pairs of tokens and score."""
-    hypotheses = searcher(padded(sources, width).numpy())
-    return [
-        [(list(tokens[:length]), score) for tokens, length, score in zip(*row, strict=True) if np.isfinite(score)]
-        for row in zip(hypotheses.tokens, hypotheses.lengths, hypotheses.scores, strict=True)
-    ]
 
 
 def assert_equal_hypotheses(results, expected):

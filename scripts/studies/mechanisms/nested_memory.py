@@ -9,7 +9,7 @@ from memattn.attention.configured import Initializer
 from memattn.attention.memory import SCORINGS
 from memattn.attention.ops import masked_softmax
 from memattn.attention.slots import slot_memory, source_weights, value_scores
-from memattn.options import OptionError, PositiveInt, checked
+from memattn.options import PositiveInt
 
 
 @tf.keras.utils.register_keras_serializable("studies")
@@ -44,13 +44,10 @@ class NestedMemoryAttention(AttentionMechanism):
         self.decoder_scores = self.make_dense(self.num_slots, "decoder_scores")  # W_beta
 
     def keep(self, num_slots: int) -> None:
-        """Cuts the memory to its first slots. Raises OptionError for more slots than the layer has.
+        """Cuts the memory to its first slots.
 
         Graphs traced before this call, such as that of `predict`, do not change. A saved layer keeps all slots.
         """
-        num_slots = checked("num_slots", PositiveInt, num_slots)
-        if num_slots > self.num_slots:
-            raise OptionError("num_slots", f"must be at most {self.num_slots}, not {num_slots}")
         self._kept = num_slots
 
     def memorize_in_training(self, states, mask, seed):
