@@ -26,7 +26,6 @@ sweep:
     - model.kind: [neural_gpu]
       model.cell: [dngpu]
       model.width: [1]
-      model.attention: [{name: none}]
     - model.kind: [seq2seq]
       model.attention: [{name: bahdanau}]
 """
