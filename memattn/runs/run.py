@@ -60,7 +60,11 @@ class Run:
     def config(self) -> Config:
         """Config of the training. Raises ConfigError."""
         check_exist([self.folder])
-        return configs.load(self._path(CONFIG), [])
+        try:
+            return configs.load(self._path(CONFIG), [])
+        except ConfigError as error:
+            advice = f"if a version up to 0.3 made the run, use python scripts/convert_old_runs.py {self.folder}"
+            raise ConfigError(f"{error}; {advice}") from error
 
     def config_with(self, overrides: Sequence[str]) -> Config:
         """Returns the config with overrides of `decoding.*` and `data.folder`. Raises ConfigError."""

@@ -3,6 +3,8 @@
 import contextlib
 import os
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -26,9 +28,10 @@ from memattn.training.trainer import Trainer, train
 
 @pytest.mark.slow
 def test_a_run_of_version_0_2_evaluates_and_resumes_as_in_that_version(tmp_path, monkeypatch):
-    """The run was stopped at step 4 of 6. Its config has today's keys, and no path of the data."""
+    """The run was stopped at step 4 of 6. Its config names the data relative to the working directory."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "tests" / "runs" / "version_0_2", "run")
+    subprocess.run([sys.executable, ROOT / "scripts" / "convert_old_runs.py", "run"], check=True)
     config = Run("run").config
     assert config.model.attention["name"] == "windowed_memory"
     Trainer(config, "run", NO_STRATEGY)  # writes the data

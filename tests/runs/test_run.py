@@ -93,6 +93,14 @@ def test_a_run_whose_learning_rate_depends_on_max_steps_cannot_train_longer(tiny
         create(tiny_config({**linear, "training.max_steps": 40}))
 
 
+def test_the_error_of_a_config_with_former_keys_names_the_script_that_converts_it(tiny_config, create):
+    run = create(tiny_config())
+    with open(f"{run.folder}/config.yaml", "a", encoding="utf-8") as file:
+        file.write("stop_at_bleu: 99\n")
+    with pytest.raises(ConfigError, match=f"stop_at_bleu: .*; .* scripts/convert_old_runs.py {run.folder}$"):
+        assert Run(run.folder).config
+
+
 @pytest.fixture
 def repository(tmp_path):
     """A git repository with a single commit, and the hash of that commit."""

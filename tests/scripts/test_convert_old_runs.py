@@ -1,0 +1,60 @@
+"""Configs of versions up to 0.3 in today's keys."""
+
+import pytest
+import yaml
+from convert_old_runs import convert, main
+from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
+
+from memattn import config as configs
+from memattn.plain_values import Loader
+
+# `model.attention` as version 0.2 wrote it into a run folder, with all default values.
+FORMER = {"name": "memory", "num_slots": 4, "encoder_scoring": "softmax", "decoder_scoring": "softmax"}
+FORMER |= {"encoder_normalize": "none", "vote_scale": 1.0, "read": "address", "read_units": 64, "nested": False}
+FORMER |= {"position_windows": False, "position_encoding": False, "renormalize": "sum"}
+OVER_TIME = {"encoder_scoring": "softmax_time", "position_windows": True}
+
+
+def converted(**changes):
+    tree = {"data": {"copy": {}}, "model": {"attention": FORMER}, "training": {}, **changes}
+    return configs.from_dict(convert(tree))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"position_encoding": True, "renormalize": "mean"}, {"name": "memory", "position_encoding": True}),
+        ({"read_units": 128}, {"name": "memory"}),  # without additive reading it has no effect
+        ({"nested": True, "decoder_scoring": "sigmoid"}, {"name": NESTED_MEMORY, "decoder_scoring": "sigmoid"}),
+        (OVER_TIME, {"name": "windowed_memory", "read": "address"}),
+        ({**OVER_TIME, "read": "additive"}, {"name": "windowed_memory", "read": "additive", "read_units": 64}),
+        ({"encoder_scoring": "softmax_time"}, {"name": MEMORY_VARIANT, "encoder_scoring": "softmax_time"}),
+        ({**OVER_TIME, "vote_scale": 2.0}, {"name": MEMORY_VARIANT, "vote_scale": 2.0, "position_windows": True}),
+        ({"read": "additive"}, {"name": MEMORY_VARIANT, "read": "additive", "read_units": 64}),
+    ],
+    ids=str,
+)
+def test_former_options_of_memory_become_the_mechanism_that_has_them_now(changes, expected):
+    attention = converted(model={"attention": {**FORMER, **changes}}).model.attention
+    assert {name: attention[name] for name in expected} == expected
+
+
+def test_keys_of_other_kinds_of_models_go_and_stop_at_bleu_becomes_stop_at():
+    model = {"kind": "extended", "bridge": "auto", "mix": True, "attention": {"name": "none"}, "width": 4}
+    config = converted(model=model, training={"stop_at_bleu": 99.5, "stop_at": None})
+    assert (config.model.kind, config.training.stop_at) == ("extended", 99.5)
+    assert converted(decoding={"beam_size": 3, "num_slots": None}).decoding.beam_size == 3
+    assert converted(model={"width": 4, "cell": "cgru", "attention": FORMER}).model.kind == "seq2seq"
+
+
+@pytest.mark.parametrize(("former", "name"), [("nested_memory", NESTED_MEMORY), ("memory_variant", MEMORY_VARIANT)])
+def test_mechanisms_that_moved_to_the_studies_have_their_references(former, name):
+    attention = {"name": former, "num_slots": 4, "encoder_scoring": "softmax"}
+    assert converted(model={"attention": attention}).model.attention["name"] == name
+
+
+def test_a_folder_whose_name_looks_like_a_number_stays_a_str(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("data: {folder: '1e5'}\ntraining: {stop_at_bleu: 99}\n")
+    assert main(str(tmp_path)) == 0
+    assert yaml.load(path.read_text(), Loader) == {"data": {"folder": "1e5"}, "training": {"stop_at": 99}}
