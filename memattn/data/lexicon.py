@@ -96,7 +96,7 @@ def write(folder: str, vocabulary: Vocabulary, size: int) -> str:
     Returns the file's path. Raises DataError, OSError.
     """
     corpus = read_corpus(folder, "train", vocabulary)
-    files.make_folder(folder)  # if this fails, it does before the learning
+    files.make_folder(folder)  # before the learning, as this can fail
     sources, targets, probabilities = learn(corpus, len(vocabulary))
     order = np.lexsort((-probabilities, sources))
     order = order[targets[order] >= len(SPECIAL_TOKENS)]

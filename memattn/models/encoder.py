@@ -14,7 +14,7 @@ from memattn.models.lstm import LSTM
 if TYPE_CHECKING:
     from memattn.models.seq2seq import Seq2SeqConfig
 
-# By the names of `model.encoder`, with their further options.
+# Recurrent layers by the values of `model.encoder`, with further options of their constructors.
 RECURRENT_LAYERS: dict[str, tuple[type[tf.keras.layers.Layer], dict[str, bool]]] = {
     "lstm": (LSTM, {}),
     "gru": (tf.keras.layers.GRU, {"reset_after": False}),

@@ -152,9 +152,10 @@ def race(
 
 def _start(name: str, system: System, work: Mapping[str, Any], options: flags.FlagValues) -> list[subprocess.Popen]:
     """Starts the processes of a system: `work["processes"]`, which share batches and threads, or one."""
-    python, program = sys.executable, system.worker
-    if not program.is_ours:
-        python = os.path.join(options.environments, program.name, "bin", "python")
+    python = sys.executable
+    worker = system.worker
+    if not worker.is_ours:
+        python = os.path.join(options.environments, worker.name, "bin", "python")
         if not os.path.exists(python):
             raise RunError(
                 f"{python}: missing; scripts/benchmarks/peers/setup.sh creates it, or choose other --systems"
@@ -170,13 +171,13 @@ def _start(name: str, system: System, work: Mapping[str, Any], options: flags.Fl
         "jit_compile": jit_compile,
         "parts": parts,
     }
-    variables = {"TF_CPP_MIN_LOG_LEVEL": "3", **program.variables}
-    if options.device == "cpu" or not program.is_ours:
+    variables = {"TF_CPP_MIN_LOG_LEVEL": "3", **worker.variables}
+    if options.device == "cpu" or not worker.is_ours:
         variables["CUDA_VISIBLE_DEVICES"] = ""
     with open(_log(name, options), "wb") as file:
         return [
             subprocess.Popen(
-                [python, os.path.join(PEERS, f"{program.name}.py"), json.dumps({**work, **settings, "part": part})],
+                [python, os.path.join(PEERS, f"{worker.name}.py"), json.dumps({**work, **settings, "part": part})],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,

@@ -52,7 +52,8 @@ def main() -> int:
                 }
             )
             notes[name] = tables.notes(result)
-    tables.store(options, rows, title=title, repeats=options.repeats, systems=notes)
+        tables.store(options, rows, title=title, repeats=options.repeats, systems=notes)
+    print(f"\n{title}\n\n{formatting.markdown(rows)}")
     return 0
 
 

@@ -27,7 +27,8 @@ class Worker(NamedTuple):
 
 # On this work, TensorFlow 2.15 is faster without oneDNN; PyTorch is very slow if its threads spin. The caches of a
 # Transformer grow with hypotheses times length.
-_WITHOUT_ONEDNN, _PASSIVE = {"TF_ENABLE_ONEDNN_OPTS": "0"}, {"OMP_WAIT_POLICY": "PASSIVE"}
+_WITHOUT_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "0"}
+_PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
 OURS = Worker("ours", is_ours=True, processes=1)
 OURS_ONNX = Worker("ours_onnx", is_ours=True, trains=False)
 TFA = Worker("tfa", batch={20: 32, 50: 16, math.inf: 8}, variables=_WITHOUT_ONEDNN)

@@ -60,7 +60,7 @@ def write(
     measure: str = "seconds",
     scale: str = "log",
 ) -> None:
-    """Stores and prints the table, and draws it.
+    """Stores the table and its conditions, and draws it; prints the table.
 
     If there are several lengths, the picture shows the column `measure` against the length; both axes have the `scale`,
     "log" or "linear". `options` have the `units` and the `vocabulary` if they are not given.
@@ -81,6 +81,7 @@ def write(
         path = os.path.join(os.path.dirname(options.output), f"{_name(options)}.png")
         labels = {"title": f"{title}\n{size}", "x": "length L, in tokens", "y": measure}
         draw(path, system_lines(rows, measure), scale=scale, **labels)
+    print(f"\n{title}\n\n{formatting.markdown(table)}")
 
 
 def define_output(table: str) -> None:
@@ -94,9 +95,8 @@ def store(options: flags.FlagValues, rows: list[dict], *, title: str, **settings
     """Writes rows into the table at `options.output`, and their conditions into conditions.json, by their name.
 
     The name is `options.measurement`, or else that of the table, which then has these rows alone. The conditions are
-    title, settings, command, versions, machine and load. Prints the rows.
+    title, settings, command, versions, machine and load.
     """
-    print(f"\n{title}\n\n{formatting.markdown(rows)}")
     measured_under = {"title": title, **settings, **conditions(), "load_average": os.getloadavg()[0]}
     path = f"{options.output}.csv"
     if options.measurement:

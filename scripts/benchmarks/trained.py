@@ -62,6 +62,7 @@ def main(*run_dirs: str) -> int:
         }
     title = f"Decode time of the {options.split} split, trained runs in turns, median of {options.repeats}"
     tables.store(options, rows, title=title, repeats=options.repeats)
+    print(f"\n{title}\n\n{formatting.markdown(rows)}")
     return 0
 
 

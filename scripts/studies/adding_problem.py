@@ -189,10 +189,12 @@ def train(
 def make(options: flags.FlagValues) -> None:
     """Trains the cells of a table that the output lacks, and writes the table. Raises ConfigError for unknown names."""
     for flag, given, known in (("lengths", options.lengths, LENGTHS), ("models", options.models, MODELS)):
-        if not given or set(given) - {*known}:
-            raise ConfigError(f"--{flag}: {','.join(given) or 'empty'}; give some of {', '.join(known)}")
+        unknown = [name for name in given if name not in known]
+        if unknown or not given:
+            raise ConfigError(f"--{flag}: {repr(unknown[0]) if unknown else 'empty'}; give some of {', '.join(known)}")
     files.make_folder(os.path.dirname(options.output))
-    path, limits = f"{options.output}.json", {"minutes": options.minutes, "epochs": options.epochs}
+    path = f"{options.output}.json"
+    limits = {"minutes": options.minutes, "epochs": options.epochs}
     cells = files.read_json(path)["cells"] if os.path.exists(path) else []
 
     def is_finished(cell: dict) -> bool:

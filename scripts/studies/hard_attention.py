@@ -170,7 +170,8 @@ def fraction_copied(model: memattn.Seq2Seq, ids: np.ndarray) -> float:
 def make(options: flags.FlagValues) -> None:
     """Trains a model of each kind with each seed, and writes their table."""
     files.make_folder(os.path.dirname(options.output))
-    rows, tests = [], sorted(set(options.tests))
+    rows = []
+    tests = sorted(set(options.tests))
     for kind in KINDS:
         for seed in options.seeds:
             row = {"attention": kind, "L": options.max_length, "seed": seed}

@@ -28,14 +28,17 @@ def _table(found: re.Match) -> str:
     path, measurement = found["path"], found["measurement"]
     rows = measured_rows(path, measurement) if measurement else files.read_csv(path)
     if found["cells"]:
-        rows = _wide(rows, found["rows"], found["columns"] or "system", found["cells"].split(" | "))
+        rows = _pivoted(rows, found["rows"], found["columns"] or "system", found["cells"].split(" | "))
     elif found["chosen"]:
         rows = [{column: row[column] for column in found["chosen"].split(" | ")} for row in rows]
     return found["mark"] + markdown(rows) + END
 
 
-def _wide(rows: list[dict], index: str, columns: str, values: list[str]) -> list[dict]:
-    """Pivots rows; each entry has the first of `values`, and the others in parentheses."""
+def _pivoted(rows: list[dict], index: str, columns: str, values: list[str]) -> list[dict]:
+    """Returns a row for each value of `index`, with a column for each value of `columns`.
+
+    An entry has the first of `values`, and the others in parentheses.
+    """
     first, *others = values
     entries = [
         {

@@ -70,10 +70,10 @@ def searcher(model, **options):
 
 def search(model, sources, width=12, **options):
     """For each source, its hypotheses as pairs of tokens and score."""
-    return found(searcher(model, **options), sources, width)
+    return hypotheses_of(searcher(model, **options), sources, width)
 
 
-def found(searcher, sources, width=12):
+def hypotheses_of(searcher, sources, width=12):
     """For each source, the hypotheses that a searcher finds, as pairs of tokens and score."""
     hypotheses = searcher(padded(sources, width).numpy())
     return [

@@ -20,18 +20,20 @@ pytestmark = pytest.mark.slow
 SOURCES = np.array([[5, 6, 7, 8, 9, 10, EOS], [11, 12, EOS, PAD, PAD, PAD, PAD]], np.int32)
 
 
-@functools.cache
-def made(name):
-    """Returns an untrained model with K = 3, which no test changes."""
+def make_model(name):
+    """Returns an untrained model with K = 3."""
     model = Transformer(16, MODELS[name], 3)
     model((SOURCES, SOURCES))
     return model
 
 
+shared_model = functools.cache(make_model)  # no test changes its weights
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_steps_have_the_logits_of_teacher_forcing_which_padding_does_not_change(name):
     """There are two hypotheses for each source, which share its memory."""
-    model, steps = made(name), 5
+    model, steps = shared_model(name), 5
     before = np.random.default_rng(2).integers(4, 16, [4, steps]).astype(np.int32)
     expected = ops.convert_to_numpy(model((np.repeat(SOURCES, 2, 0), before)))
     memory, caches = model.memorize(SOURCES), transformer.empty_caches(4, steps)
@@ -43,7 +45,7 @@ def test_steps_have_the_logits_of_teacher_forcing_which_padding_does_not_change(
 
 
 def test_a_compiled_greedy_search_takes_the_most_probable_token():
-    model = made.__wrapped__("windowed slots")  # a model of its own, whose weights it changes
+    model = make_model("windowed slots")
     model.classify.kernel.assign(ops.transpose(ops.roll(model.embedding.embeddings, 1, 0)))  # each calls for the next
     find = tf.function(lambda source: search(model, model.memorize(source), 1, 8, end=-1), jit_compile=True)
     found = ops.convert_to_numpy(find(SOURCES))
@@ -55,7 +57,7 @@ def test_a_compiled_greedy_search_takes_the_most_probable_token():
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_the_step_of_a_padded_source_is_that_of_the_source_alone(beam):
-    model = made("all states")
+    model = shared_model("all states")
     short, padded = (search(model, model.memorize(SOURCES[1:, :width]), beam, 6) for width in (3, 7))
     np.testing.assert_array_equal(padded, short)
 
@@ -84,7 +86,7 @@ def test_a_wide_beam_finds_the_most_probable_hypothesis():
 
 def test_the_cache_of_slots_does_not_grow_with_the_source():
     for name in MODELS:
-        memories = [made(name).memorize(np.full([1, length], 5, np.int32))[0] for length in (4, 9)]
+        memories = [shared_model(name).memorize(np.full([1, length], 5, np.int32))[0] for length in (4, 9)]
         sizes = [sum(ops.size(each) for layer in memory for pair in layer for each in pair) for memory in memories]
         positions = (4, 9) if name == "all states" else (3, 3)
         assert sizes == [2 * transformer.LAYERS * transformer.UNITS * each for each in positions], name

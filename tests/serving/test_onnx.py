@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.files import lines_of
 from helpers.marks import slow
-from helpers.models import SOURCES, V, found, make_model, padded, search
+from helpers.models import SOURCES, V, hypotheses_of, make_model, padded, search
 from helpers.repository import run_python
 from helpers.runs import translator
 
@@ -74,9 +74,9 @@ def assert_equal_hypotheses(results, expected):
 def test_hypotheses_scores_and_weights_are_those_of_the_package_in_any_batch(tmp_path, name, options, switches):
     model = make_model(name, options, **switches)
     searcher, expected = exported(tmp_path, model), search(model, SOURCES)
-    assert_equal_hypotheses(found(searcher, SOURCES), expected)
-    assert_equal_hypotheses(found(searcher, [*SOURCES[:3], []], 30), expected[:3])
-    assert_equal_hypotheses(found(searcher, SOURCES[3:], 0), expected[3:])
+    assert_equal_hypotheses(hypotheses_of(searcher, SOURCES), expected)
+    assert_equal_hypotheses(hypotheses_of(searcher, [*SOURCES[:3], []], 30), expected[:3])
+    assert_equal_hypotheses(hypotheses_of(searcher, SOURCES[3:], 0), expected[3:])
     assert searcher.has_alignments == model.has_alignments
     if model.has_alignments:
         source, target = padded(SOURCES, 9), padded([[5, 7, EOS], [6, EOS], [EOS], [9, 3, 4, EOS]])
@@ -89,7 +89,9 @@ def test_int8_stays_close(tmp_path):
     full = exported(tmp_path, model)
     (tmp_path / "int8").mkdir()
     small = exported(tmp_path / "int8", model, int8=True)
-    differences = [a[0][1] - b[0][1] for a, b in zip(found(full, SOURCES), found(small, SOURCES), strict=True)]
+    differences = [
+        a[0][1] - b[0][1] for a, b in zip(hypotheses_of(full, SOURCES), hypotheses_of(small, SOURCES), strict=True)
+    ]
     assert 0 < np.abs(differences).max() < 0.05
     sizes = [os.path.getsize(tmp_path / folder / "onnx" / "decoder_step.onnx") for folder in ("", "int8")]
     assert sizes[1] < sizes[0] / 2

@@ -1,4 +1,4 @@
-"""What memattn-prepare and the recipes in data/ have in common: flags, and preparation that prints what it made."""
+"""Flags and preparations that memattn-prepare shares with the recipes in data/. Each prints what it has made."""
 
 import math
 import os
