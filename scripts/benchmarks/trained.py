@@ -10,15 +10,21 @@ import functools
 import os
 import statistics
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from benchmarks import tables
 from memattn import cli, files
+from memattn.data.lexicon import Lexicon
 from memattn.data.sentences import Sources
+from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError
 from memattn.evaluation import formatting
+
+if TYPE_CHECKING:
+    from memattn.models.interface import DecodingModel
+    from memattn.search.config import DecodingConfig
 
 Decoder = Callable[[], tuple[Any, float]]  # decodes the same sources in each call; the second result is the seconds
 
@@ -42,7 +48,14 @@ def main(*run_dirs: str) -> int:
             raise ConfigError(f"{run_dir}: has another test set than {run_dirs[0]}; their times cannot be compared")
         references = test_set.references
         result = evaluation.evaluate(trained, test_set, repeats=1).result
-        decoders[run_dir] = decoder(trained, test_set.source)
+        decoders[run_dir] = decoder(
+            trained.model,
+            trained.config.decoding,
+            trained.vocabulary,
+            test_set.source,
+            trained.lexicon,
+            num_buckets=trained.config.data.num_buckets,
+        )
         rows.append(
             {
                 "run": os.path.basename(os.path.normpath(run_dir)),
@@ -66,14 +79,21 @@ def main(*run_dirs: str) -> int:
     return 0
 
 
-def decoder(trained: Any, source: Sources) -> Decoder:
-    """Returns a function that decodes sources as the config of a `Trained` says, warmed up."""
+def decoder(
+    model: "DecodingModel",
+    config: "DecodingConfig",
+    vocabulary: Vocabulary,
+    source: Sources,
+    lexicon: Lexicon | None = None,
+    *,
+    num_buckets: int,
+) -> Decoder:
+    """Returns a function that decodes sources, warmed up."""
     from memattn.search.searcher import Searcher, decode, warm_up
 
-    searcher = Searcher(trained.model, trained.config.decoding, trained.lexicon)
-    num_buckets = trained.config.data.num_buckets
+    searcher = Searcher(model, config, lexicon)
     warm_up(searcher, source, num_buckets)
-    return functools.partial(decode, searcher, source, trained.vocabulary, num_buckets)
+    return functools.partial(decode, searcher, source, vocabulary, num_buckets)
 
 
 def in_turns(decoders: Mapping[str, Decoder], repeats: int) -> dict[str, list[float]]:

@@ -1,20 +1,25 @@
 """Compares mechanisms on long texts: their scores, their decode times, and BLEU by the length of the source."""
 
+import dataclasses
 import os
 import statistics
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 from benchmarks.trained import Decoder, decoder, in_turns
 
 from memattn import files
+from memattn.config import Config
+from memattn.data import corpus
 from memattn.data.sentences import Sentences
+from memattn.data.vocabulary import SPECIAL_TOKENS
 from memattn.evaluation import formatting, styles
-from memattn.evaluation.evaluate import read_split
 from memattn.evaluation.metrics import Comparison
 from memattn.evaluation.plots import Line
 from memattn.files import read_lines
+from memattn.models.seq2seq import Seq2Seq
 from memattn.runs.run import Run
-from memattn.runs.trained import load
+from memattn.runs.trained import build_model
 from memattn.sweeps.runs import SweepRun
 from studies import plots
 from studies.lengths import bleu_by_length
@@ -22,7 +27,7 @@ from studies.output import Output
 from studies.runs import count, groups, mean_score, model_words, num_slots, rows_by, scores, summary, text_name
 
 _BASELINE = "Bahdanau"
-_TIMED = {32: 96, 1: 16}  # sources that are searched at once: greatest number of test sources that are decoded
+_TIMED = {32: 64, 1: 4}  # sources that are searched at once: number of test sources that are decoded
 _REPEATS = 3
 _BIBLE, _SUMMARIES = "bible", "synopses"  # how texts are called; those of the Bible differ in length alone
 _NUM_SLOTS = 32  # of the memories that are drawn against the length
@@ -42,13 +47,10 @@ def long_texts(output: Output, runs: list[SweepRun]) -> None:
 
 
 def decoding(output: Output, runs: list[SweepRun]) -> None:
-    """Writes decode times by text and model, and by the length of the source BLEU; ROUGE of synopses. Draws them.
-
-    It needs the run folders, as it decodes with the first of the runs that differ in seed.
-    """
+    """Writes decode times by text and model, and by the length of the source BLEU; ROUGE of synopses. Draws them."""
     texts = groups(runs, text_name, model_words)
-    rows = [row for same in groups(runs, text_name).values() for row in _times(same)]
-    output.table(rows, f"Long texts: decode seconds in turns, median of {_REPEATS}")
+    rows = [row for same in groups(runs, text_name).values() for row in decode_times(same)]
+    output.table(rows, f"Long texts: decode seconds of untrained models in turns, median of {_REPEATS}")
     by_length = [
         {"text": text, "model": model, "source tokens": lengths, "sentences": number, "BLEU": f"{bleu:.2f}"}
         for (text, model), seeds in texts.items()
@@ -62,30 +64,47 @@ def decoding(output: Output, runs: list[SweepRun]) -> None:
     draw(output, runs, rows)
 
 
-def _times(runs: list[SweepRun]) -> list[dict[str, Any]]:
-    """Returns a row for each model of the runs on one text: decode seconds, and the speed-up over attention."""
-    lines = read_lines(os.path.join(runs[0].config.data.path, f"{runs[0].result.split}.source"))
+def decode_times(runs: list[SweepRun]) -> list[dict[str, Any]]:
+    """Returns a row for each model of the runs on one text: decode seconds, and the speed-up over attention.
+
+    The models are untrained, so that the hypotheses of all are equally long: their ratio to the sources is that of the
+    references.
+    """
+    folder, split = runs[0].config.data.path, runs[0].result.split
+    lines = read_lines(os.path.join(folder, f"{split}.source"))
     words = round(statistics.median(len(line.replace("@@ ", "").split()) for line in lines))
-    by_model = {model: seeds[0] for model, seeds in groups(runs, model_words).items()}
+    by_model = {model: seeds[0].config for model, seeds in groups(runs, model_words).items()}
     rows = {model: {"text": text_name(runs[0]), "source words": words, "model": model} for model in by_model}
     for size in _TIMED:
-        seconds = in_turns({model: _decoder(run, size) for model, run in by_model.items()}, _REPEATS)
-        for model, times in seconds.items():
-            median = statistics.median(times)
+        seconds = in_turns({model: _decoder(config, split, size) for model, config in by_model.items()}, _REPEATS)
+        for model, measured in seconds.items():
+            median = statistics.median(measured)
             speed_up = f"{statistics.median(seconds[_BASELINE]) / median:.2f}" if _BASELINE in seconds else ""
             rows[model] |= {
                 f"decode s, batch {size}": f"{median:.3g}",
-                f"range, batch {size}": formatting.extent(times, ".3g"),
+                f"range, batch {size}": formatting.extent(measured, ".3g"),
                 f"speed-up, batch {size}": speed_up,
             }
     return list(rows.values())
 
 
-def _decoder(run: SweepRun, batch_size: int) -> Decoder:
-    """Returns what decodes the first sources of the test set with a run."""
-    trained = load([run.folder], [f"decoding.batch_size={batch_size}"], None)
-    every = read_split(trained, run.result.split).source
-    return decoder(trained, Sentences.from_ids([every[i].tolist() for i in range(min(len(every), _TIMED[batch_size]))]))
+def _decoder(config: Config, split: str, batch_size: int) -> Decoder:
+    """Returns what decodes a split's sources of about the median length with an untrained model, which never stops."""
+    vocabulary = corpus.read_vocabulary(config.data.path)
+    pairs = corpus.read_corpus(config.data.path, split, vocabulary)
+    lengths = pairs.source.lengths()
+    chosen = np.argsort(np.abs(lengths - np.median(lengths)), kind="stable")[: _TIMED[batch_size]]
+    source = Sentences.from_ids([pairs.source[i].tolist() for i in chosen])
+    decoding = dataclasses.replace(
+        config.decoding,
+        batch_size=batch_size,
+        max_length_ratio=float(pairs.target.lengths().sum() / lengths.sum()),
+        max_length=None,
+    )
+    longest = {"max_source_length": int(source.lengths().max())}
+    model = cast(Seq2Seq, build_model(config, len(vocabulary), longest, decoding.precision))
+    model.output_bias.assign([-1e9 if i < len(SPECIAL_TOKENS) else 0.0 for i in range(len(vocabulary))])
+    return decoder(model, decoding, vocabulary, source, num_buckets=1)
 
 
 def _rouge(seeds: list[SweepRun]) -> dict[str, str]:

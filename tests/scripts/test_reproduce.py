@@ -7,7 +7,7 @@ import re
 
 import pytest
 from helpers.repository import ROOT
-from helpers.runs import made_up_result
+from helpers.runs import made_up_result, tiny
 from helpers.studies import TINY, made_up, make_reproduction, rows_of, run_in_forks, write_study
 from matplotlib import image
 from studies import family, long_texts, plots, runner
@@ -265,7 +265,7 @@ def test_memories_stand_beside_attention_for_each_text_and_are_drawn_by_length_a
     assert {"no attention", "dot product", "stretch means, K = 32", "memory, K = 32"} <= by_model.keys()
 
     monkeypatch.setattr(
-        long_texts, "_decoder", lambda run, batch_size: (batch_size, "num_slots" in run.config.model.attention)
+        long_texts, "_decoder", lambda config, split, batch_size: (batch_size, "num_slots" in config.model.attention)
     )
     seconds = {(32, True): 2.0, (32, False): 3.0, (1, True): 5.0, (1, False): 5.0}
     monkeypatch.setattr(
@@ -301,6 +301,19 @@ def test_memories_stand_beside_attention_for_each_text_and_are_drawn_by_length_a
     assert {(slots, lost, speed_up) for _, slots, lost, speed_up in drawn["losses"]} == {
         (slots, 1.0, 1.5) for slots in (16, 32, 64, 128)
     }
+
+
+@pytest.mark.parametrize("batch_size", [32, 1])
+def test_models_whose_decode_times_are_compared_write_equally_long_hypotheses(tmp_path, batch_size):
+    """The corpus has sources of 3 to 7 tokens, and references twice as long, the end of sentence included."""
+    sources = [" ".join("ab" * length)[: 2 * length - 1] for length in (3, 5, 5, 7)]
+    targets = [" ".join("c" * (2 * len(source.split()) + 1)) for source in sources]
+    for name, lines in (("vocab.txt", "abc"), ("test.source", sources), ("test.target", targets)):
+        files.write(str(tmp_path / name), "".join(f"{line}\n" for line in lines))
+    for attention in ({"name": "bahdanau"}, {"name": "stretch_means", "num_slots": 2, "read": "additive"}):
+        changes = {"data": {"folder": str(tmp_path)}, "model.attention": attention, "model.tie_embeddings": "all"}
+        translations, _ = long_texts._decoder(tiny(changes), "test", batch_size)()
+        assert sorted(len(translation.best) for translation in translations) == [8, 12, 12, 16]
 
 
 def test_a_continued_run_has_one_curve():
