@@ -30,13 +30,8 @@ class ConfiguredLayer(keras.layers.Layer):
     def get_config(self):
         """Returns the constructors' arguments, each read from the attribute of its name."""
         config = super().get_config()
-        for name in self.constructor_arguments():
-            if name not in config:
-                if not hasattr(self, name):
-                    raise TypeError(
-                        f"{type(self).__name__}: the constructor must keep its argument {name} as self.{name}"
-                    )
-                config[name] = options.plain(getattr(self, name))
+        missing = [name for name in self.constructor_arguments() if name not in config]
+        config |= {name: options.plain(getattr(self, name)) for name in missing}
         if callable(initializer := config.get("initializer")):  # neither a name nor a config
             config["initializer"] = options.plain(keras.initializers.serialize(_object_of(initializer)))
         return config

@@ -47,14 +47,6 @@ class Sharper(Sharp):
         self.margin = margin
 
 
-class Forgetful(AttentionMechanism):
-    """A mechanism that does not keep its option under the name of the argument."""
-
-    def __init__(self, *, margin: float = 0.5, **kwargs):
-        super().__init__(**kwargs)
-        self._margin = margin
-
-
 @pytest.mark.parametrize(
     ("hint", "value", "result"),
     [
@@ -114,11 +106,6 @@ def test_a_config_is_derived_from_the_constructors():
     assert {name: config[name] for name in expected} == expected
     assert config["initializer"] == tf.keras.initializers.serialize(tf.keras.initializers.Zeros())
     assert Sharper.from_config(config).get_config() == config
-
-
-def test_an_argument_that_is_not_kept_as_an_attribute_is_reported():
-    with pytest.raises(TypeError, match="Forgetful: .*self.margin"):
-        Forgetful().get_config()
 
 
 def test_a_subclass_gets_the_arguments_that_its_base_takes_from_the_model(monkeypatch):
