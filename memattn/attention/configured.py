@@ -53,27 +53,19 @@ class ConfiguredLayer(keras.layers.Layer):
 def initializer_of(weight: str, initializer: Initializer) -> Initializer:
     """Returns the initializer of the weight named `weight`, in a layer that has one initializer for all its weights.
 
-    An initializer with a seed draws the same numbers for each weight. So each weight gets a copy, and a seed that the
-    user chose is changed by the weight's name.
+    An initializer draws the same numbers for each weight, unless its seed is a generator. So each weight gets a copy,
+    and a seed that the user chose is changed by the weight's name.
     """
     initializer = _object_of(initializer)
-    if isinstance(initializer, Mapping):
-        config = initializer.get("config") or {}
-        return {**initializer, "config": _reseeded(config, weight)} if "seed" in config else initializer
-    if isinstance(initializer, str) or not hasattr(initializer, "get_config"):
+    is_config = isinstance(initializer, Mapping)
+    if not is_config and not hasattr(initializer, "get_config"):  # a name, or a function
         return initializer
-    config = initializer.get_config()
-    return type(initializer).from_config(_reseeded(config, weight)) if "seed" in config else initializer
-
-
-def _reseeded(config: Mapping, weight: str) -> dict:
-    """Returns an initializer's config, the seed changed by the weight's name; a seed may be a generator's config."""
-    seed = config["seed"]
-    if isinstance(seed, numbers.Integral):
-        seed = (int(seed) + zlib.crc32(weight.encode())) % 2**31
-    elif isinstance(seed, Mapping):
-        seed = initializer_of(weight, seed)
-    return {**config, "seed": seed}
+    config = initializer.get("config") or {} if is_config else initializer.get_config()
+    if "seed" not in config or isinstance(config["seed"], Mapping):  # a generator's config
+        return initializer
+    if isinstance(config["seed"], numbers.Integral):
+        config = {**config, "seed": (int(config["seed"]) + zlib.crc32(weight.encode())) % 2**31}
+    return {**initializer, "config": config} if is_config else type(initializer).from_config(config)
 
 
 def _object_of(initializer: Any) -> Initializer:
