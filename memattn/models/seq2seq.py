@@ -15,12 +15,12 @@ from memattn.models.attentive_decoder import AttentiveDecoder, Cells, Stepper
 from memattn.models.decoder import Bridge, Decoder, GRUDecoder
 from memattn.models.dropout import ATTENTION_SEED, SOURCE_SEED, fold_in, split_seed
 from memattn.models.embeddings import FeatureReader, OutputWeights, TokenReader, output_weights, shift_right
-from memattn.models.encoder import RECURRENT_LAYERS, ActiveMemoryEncoder, Encoder
+from memattn.models.encoder import RECURRENT_LAYERS, ActiveMemoryEncoder, RecurrentEncoder
 from memattn.models.interface import MemoryLength, MemoryRatio
 from memattn.models.rnnsearch import RNNsearchDecoder
 from memattn.options import OneOf, Options, PositiveInt, Problems, Range, Rate, raise_first, split
 
-ENCODERS = {**dict.fromkeys(RECURRENT_LAYERS, Encoder), "cgru": ActiveMemoryEncoder}
+ENCODERS = {**dict.fromkeys(RECURRENT_LAYERS, RecurrentEncoder), "cgru": ActiveMemoryEncoder}
 DECODERS: dict[str, type[AttentiveDecoder]] = {"lstm": Decoder, "gru": GRUDecoder, "rnnsearch": RNNsearchDecoder}
 
 
