@@ -4,11 +4,8 @@ from typing import Any
 
 import keras
 
-from memattn import options
 from memattn.attention import ops
 from memattn.attention.configured import ConfiguredLayer
-
-_KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autocast", "dynamic")
 
 
 class AttentionMechanism(ConfiguredLayer):
@@ -53,16 +50,6 @@ class AttentionMechanism(ConfiguredLayer):
         super().__init_subclass__(**kwargs)
         if cls.__module__.startswith("memattn."):
             keras.utils.register_keras_serializable("memattn")(cls)
-
-    def __new__(cls, *args, **kwargs):
-        """Checks the arguments by their annotations before the constructor runs."""
-        known = cls.constructor_arguments()
-        if args:
-            example = f"{next(iter(known), 'name')}={args[0]!r}"
-            raise TypeError(f"{cls.__name__}: all arguments are keywords, such as {example}")
-        given = {name: value for name, value in kwargs.items() if name not in _KERAS_ARGUMENTS}
-        options.arguments(known, given, cls.__name__)
-        return super().__new__(cls, **kwargs)
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)

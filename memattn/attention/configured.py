@@ -14,8 +14,18 @@ Initializer: TypeAlias = str | Mapping | keras.initializers.Initializer
 """Name of a Keras initializer, its config, or an object."""
 
 
+_KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autocast", "dynamic")
+
+
 class ConfiguredLayer(keras.layers.Layer):
     """A Keras layer that keeps each argument of its constructors as an attribute of the same name."""
+
+    def __new__(cls, *args, **kwargs):
+        """Checks the arguments by their annotations before the constructor runs."""
+        known = cls.constructor_arguments()
+        keywords = {name: value for name, value in kwargs.items() if name not in _KERAS_ARGUMENTS}
+        options.arguments(known, {**dict(zip(known, args, strict=False)), **keywords}, cls.__name__)
+        return super().__new__(cls, *args, **kwargs)
 
     @classmethod
     def constructor_arguments(cls) -> dict[str, inspect.Parameter]:

@@ -4,7 +4,6 @@ from typing import Any, Literal
 
 import keras
 
-from memattn import options
 from memattn.attention import ops
 from memattn.attention.configured import ConfiguredLayer, Initializer
 from memattn.attention.slots import SlotReader
@@ -114,8 +113,6 @@ class SlotMemory(ConfiguredLayer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        given = {"num_slots": num_slots, "writing": writing, "initializer": initializer}
-        options.arguments(self.constructor_arguments(), given, type(self).__name__)
         self.num_slots, self.writing, self.initializer = int(num_slots), writing, initializer
         self.supports_masking = True
         self.encoder_scores = None

@@ -117,8 +117,3 @@ def test_a_subclass_gets_the_arguments_that_its_base_takes_from_the_model(monkey
     monkeypatch.setitem(MECHANISMS, "warm", Warm)
     built = build("warm", {"temperature": 2.0}, units=3, max_source_length=9, initializer="zeros")
     assert (built.temperature, built.units, built.initializer) == (2.0, 3, "zeros")
-
-
-def test_arguments_without_a_name_are_refused():
-    with pytest.raises(TypeError, match="MemoryAttention: all arguments are keywords, such as num_slots=32"):
-        MemoryAttention(32)
