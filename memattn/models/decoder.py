@@ -18,7 +18,7 @@ CellFunction = Callable[[tf.Tensor, list[tf.Tensor]], list[tf.Tensor]]
 """From the gates of a step or the input, and the state of a cell, to the next state; all [B, Q, ...]."""
 
 
-class Decoder(AttentiveDecoder):
+class StackDecoder(AttentiveDecoder):
     """A stack of LSTM cells that reads one context per step from an attention mechanism.
 
     The query is the top cell's output in the same step (h of Eq. 7). With `mix`, the output layer gets tanh(W [h; c]),
@@ -116,8 +116,8 @@ class Decoder(AttentiveDecoder):
         return lambda inputs, state: _lstm(tf.tensordot(tf.concat([inputs, state[0]], -1), kernel, 1) + bias, state[1])
 
 
-class GRUDecoder(Decoder):
-    """A `Decoder` of GRUs as in Cho et al. (2014), where the reset gate comes before the product.
+class GRUDecoder(StackDecoder):
+    """A `StackDecoder` of GRUs as in Cho et al. (2014), where the reset gate comes before the product.
 
     The baseline of Kaiser and Bengio (2016) has this decoder and an encoder of GRUs.
     """

@@ -12,7 +12,7 @@ from memattn.attention.configured import Initializer
 from memattn.data.lexicon import Selection
 from memattn.data.vocabulary import PAD
 from memattn.models.attentive_decoder import AttentiveDecoder, Cells, Stepper
-from memattn.models.decoder import Bridge, Decoder, GRUDecoder
+from memattn.models.decoder import Bridge, GRUDecoder, StackDecoder
 from memattn.models.dropout import ATTENTION_SEED, SOURCE_SEED, fold_in, split_seed
 from memattn.models.embeddings import FeatureReader, OutputWeights, TokenReader, output_weights, shift_right
 from memattn.models.encoder import RECURRENT_LAYERS, ActiveMemoryEncoder, RecurrentEncoder
@@ -21,7 +21,7 @@ from memattn.models.rnnsearch import RNNsearchDecoder
 from memattn.options import OneOf, Options, PositiveInt, Problems, Range, Rate, raise_first, split
 
 ENCODERS = {**dict.fromkeys(RECURRENT_LAYERS, RecurrentEncoder), "cgru": ActiveMemoryEncoder}
-DECODERS: dict[str, type[AttentiveDecoder]] = {"lstm": Decoder, "gru": GRUDecoder, "rnnsearch": RNNsearchDecoder}
+DECODERS: dict[str, type[AttentiveDecoder]] = {"lstm": StackDecoder, "gru": GRUDecoder, "rnnsearch": RNNsearchDecoder}
 
 
 @dataclasses.dataclass(frozen=True)
