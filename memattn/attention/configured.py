@@ -66,18 +66,18 @@ def initializer_of(weight: str, initializer: Initializer) -> Initializer:
     An initializer draws the same numbers for each weight, unless its seed is a generator. So each weight gets a copy,
     and a seed that the user chose is changed by the weight's name.
     """
-    initializer = _object_of(initializer)
-    is_config = isinstance(initializer, Mapping)
-    if not is_config and not hasattr(initializer, "get_config"):  # a name, or a function
-        return initializer
-    config = initializer.get("config") or {} if is_config else initializer.get_config()
+    given = _object_of(initializer)
+    is_config = isinstance(given, Mapping)
+    if not is_config and not hasattr(given, "get_config"):  # a name, or a function
+        return given
+    config = given.get("config") or {} if is_config else given.get_config()
     if "seed" not in config or isinstance(config["seed"], Mapping):  # a generator's config
-        return initializer
+        return given
     if isinstance(config["seed"], numbers.Integral):
         config = {**config, "seed": (int(config["seed"]) + zlib.crc32(weight.encode())) % 2**31}
-    return {**initializer, "config": config} if is_config else type(initializer).from_config(config)
+    return {**given, "config": config} if is_config else type(given).from_config(config)
 
 
-def _object_of(initializer: Any) -> Initializer:
+def _object_of(initializer: Any) -> Any:
     """Returns an object of a class, made with the default arguments as in Keras; anything else as it is."""
     return initializer() if isinstance(initializer, type) else initializer
