@@ -38,8 +38,6 @@ class AttentionMechanism(ConfiguredLayer):
 
     num_slots: int | None = None
     """Number of slots of a fixed-size memory; None for a memory without slots."""
-    has_signed_weights = False
-    """Whether weights of source positions may be negative."""
     equal_widths = False
     """Whether queries must be as wide as values (U = D)."""
     reads_in_order = False

@@ -60,8 +60,6 @@ class LinearAttention(AttentionMechanism):
       (2, 3, 4)
     """
 
-    has_signed_weights = True
-
     def __init__(self, *, projection: PositiveInt | None = None, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         self.projection = None if projection is None else int(projection)

@@ -360,13 +360,12 @@ class Seq2Seq(tf.keras.Model):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns logits [B, T, V] under teacher forcing, and contexts [B, T, D].
 
-        The contexts are divided by the sum of their attention weights, unless these are signed.
+        The contexts are divided by the sum of the absolute attention weights.
         """
         features, memory_weights = self._teacher_forced(encoded, target, seed)
         contexts = tf.matmul(memory_weights, encoded.memory["values"])
-        if not self.attention.has_signed_weights:
-            alignments = self.attention.alignments(encoded.memory, memory_weights)
-            contexts = tf.math.divide_no_nan(contexts, tf.reduce_sum(alignments, -1, keepdims=True))
+        alignments = self.attention.alignments(encoded.memory, memory_weights)
+        contexts = tf.math.divide_no_nan(contexts, tf.reduce_sum(tf.abs(alignments), -1, keepdims=True))
         return self._output().logits(features), contexts
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
