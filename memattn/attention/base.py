@@ -266,9 +266,9 @@ def _check_shapes(query, value, query_mask, value_mask) -> None:
         raise ValueError(f"query {shapes['query']} and value {shapes['value']}: batches of different sizes")
 
 
-def _compatible(shape: tuple, other: tuple) -> bool:
+def _compatible(first: tuple, second: tuple) -> bool:
     """Returns whether two shapes of as many axes may be equal; None is an unknown size."""
-    return all(a == b or None in (a, b) for a, b in zip(shape, other, strict=True))
+    return all(a == b or None in (a, b) for a, b in zip(first, second, strict=True))
 
 
 def _shape(name: str, tensor: Any) -> tuple:

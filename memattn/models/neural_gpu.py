@@ -240,9 +240,9 @@ class NeuralGPU(tf.keras.Model):
 
     def get_config(self):
         """Returns the options of the model and the other arguments, all in one mapping."""
-        arguments = ("vocabulary_size", "max_source_length", "memory_intercept", "memory_slope", "name")
-        others = {name: getattr(self, name) for name in arguments}
-        return {**vars(self.config), **others, "dtype": self.dtype_policy.name}
+        names = ("vocabulary_size", "max_source_length", "memory_intercept", "memory_slope", "name")
+        arguments = {name: getattr(self, name) for name in names}
+        return {**vars(self.config), **arguments, "dtype": self.dtype_policy.name}
 
     @classmethod
     def from_config(cls, config):

@@ -423,9 +423,9 @@ class Seq2Seq(tf.keras.Model):
 
     def get_config(self):
         """Returns the options of the model and the other arguments, all in one mapping."""
-        arguments = ("vocabulary_size", "max_source_length", "source_features", "name")
-        others = {name: getattr(self, name) for name in arguments}
-        return {**vars(self.config), **others, "dtype": self.dtype_policy.name}
+        names = ("vocabulary_size", "max_source_length", "source_features", "name")
+        arguments = {name: getattr(self, name) for name in names}
+        return {**vars(self.config), **arguments, "dtype": self.dtype_policy.name}
 
     @classmethod
     def from_config(cls, config):
