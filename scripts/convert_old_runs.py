@@ -22,7 +22,6 @@ ACTIVE_MEMORY = {"width": 4, "cell": "cgru"}
 SEQ2SEQ: dict[str, Any] = {"encoder": "lstm", "decoder": "lstm", "encoder_units": None, "embedding_size": 256}
 SEQ2SEQ |= {"init_scale": 0.04, "input_feeding": True, "mix": True, "bridge": "auto", "tie_embeddings": "none"}
 SEQ2SEQ |= {"attention": {"name": "none"}}
-LINEAR = {"gated": False, "normalize": "length"}  # options of `linear` that no result used, with their defaults
 MOVED = {"nested_memory": NESTED_MEMORY, "memory_variant": MEMORY_VARIANT}  # by their names in version 0.3
 
 
@@ -51,8 +50,6 @@ def convert(value: Any) -> Any:
     if {"data", "model", "training"} <= value.keys():
         unused = ACTIVE_MEMORY if value["model"].get("kind", "seq2seq") == "seq2seq" else SEQ2SEQ
         value["model"] = {k: v for k, v in value["model"].items() if k not in unused or v != unused[k]}
-    if value.get("name") == "linear":
-        value = {k: v for k, v in value.items() if k not in LINEAR or v != LINEAR[k]}
     if "encoder_scoring" in value and value.get("name", "memory") == "memory":
         return convert_memory(value)
     if "encoder_scoring" in value and value["name"] in MOVED:

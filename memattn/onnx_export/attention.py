@@ -167,8 +167,11 @@ def _linear_memory(graph, layer, source):
     features = source.states
     if layer.projection_layer is not None:
         features = dense(graph, layer.projection_layer, features)
+    if layer.gate_layer is not None:
+        features = features * graph.node("Sigmoid", dense(graph, layer.gate_layer, features))
     features = features * source.real
-    alpha = (features / source.lengths).transposed(0, 2, 1)  # [B, F, S]
+    alpha = features / source.lengths if layer.normalize == "length" else features
+    alpha = alpha.transposed(0, 2, 1)  # [B, F, S]
     return {"values": alpha @ features, "alpha": alpha}
 
 

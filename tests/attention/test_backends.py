@@ -25,7 +25,7 @@ CASES = [
     *((name, {"num_slots": 3, "read": "address"}) for name in ("windowed_memory", "stretch_means", "latents")),
     ("bahdanau", {"cache_keys": False}),
     ("feed_forward", {"weighted": False}),
-    ("linear", {"projection": 3}),
+    ("linear", {"projection": 3, "gated": True, "normalize": "none"}),
     ("local_m", {"window": 1}),
     ("local_p", {"window": 2}),
     *((name, {"test_mode": "soft"}) for name in ("monotonic", "mocha", "matcha")),

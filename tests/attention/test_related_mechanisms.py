@@ -280,7 +280,9 @@ def test_location_is_a_softmax_of_the_query_alone(longest):
         assert np.all(actual[row, :, used:] == 0)
 
 
-@pytest.mark.parametrize("options", [{}, {"projection": 3}])
+@pytest.mark.parametrize(
+    "options", [{}, {"projection": 3}, {"gated": True}, {"normalize": "none"}, {"projection": 2, "gated": True}]
+)
 def test_linear_attention_is_the_sum_over_the_source(options):
     mechanism = randomized(build("linear", options, **ARGUMENTS))
     contexts, weights = mechanism(QUERIES, STATES, value_mask=MASK, return_attention_scores=True)
@@ -288,8 +290,11 @@ def test_linear_attention_is_the_sum_over_the_source(options):
         features = STATES[row, :length]
         if mechanism.projection_layer is not None:
             features = features @ mechanism.projection_layer.get_weights()[0]
+        if mechanism.gate_layer is not None:
+            kernel, bias = mechanism.gate_layer.get_weights()
+            features = features * sigmoid(features @ kernel + bias)
         projected = QUERIES[row] @ mechanism.query_layer.get_weights()[0]
-        expected = projected @ features.T / length
+        expected = projected @ features.T / (1 if options.get("normalize") == "none" else length)
         np.testing.assert_allclose(contexts[row], expected @ features, rtol=1e-3, atol=1e-4)
         np.testing.assert_allclose(weights[row, :, :length], expected, rtol=1e-3, atol=1e-4)
         assert np.all(weights[row, :, length:] == 0)

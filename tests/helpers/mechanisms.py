@@ -29,7 +29,7 @@ _OPTIONS = [
     (MEMORY_VARIANT, {"num_slots": 3, "encoder_scoring": "softmax_time", "free_windows": True, "read": "additive"}),
     (MEMORY_VARIANT, {"num_slots": 3, "vote_scale": 2.0, "position_windows": True}),
     ("feed_forward", {"weighted": False}),
-    ("linear", {"projection": 3}),
+    ("linear", {"projection": 3, "gated": True, "normalize": "none"}),
     ("local_m", {"window": 1}),
     ("local_p", {"window": 2}),
     ("monotonic", {"offset": 0.0}),  # in hard mode: queries stop at many different positions
@@ -68,7 +68,7 @@ _OTHER_SLOW_MODELS = [
     ("stretch_means", {"num_slots": 3}, {"decoder": "gru", "input_feeding": False}),
     ("latents", {"num_slots": 3}, {"encoder": "cgru", "layers": 2, "bridge": "dense"}),
     *((name, {}, {}) for name in ("luong", "luong_dot", NESTED_MEMORY, "feed_forward", "location", "local_p")),
-    ("linear", {"projection": 3}, {}),
+    ("linear", {"projection": 3, "gated": True, "normalize": "none"}, {}),
     ("matcha", {"test_mode": "soft"}, {}),
 ]
 

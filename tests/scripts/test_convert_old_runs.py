@@ -39,13 +39,11 @@ def test_former_options_of_memory_become_the_mechanism_that_has_them_now(changes
     assert {name: attention[name] for name in expected} == expected
 
 
-def test_keys_that_are_gone_are_left_out_and_stop_at_bleu_becomes_stop_at():
+def test_keys_of_other_kinds_of_models_go_and_stop_at_bleu_becomes_stop_at():
     model = {"kind": "extended", "bridge": "auto", "mix": True, "attention": {"name": "none"}, "width": 4}
     config = converted(model=model, training={"stop_at_bleu": 99.5, "stop_at": None})
     assert (config.model.kind, config.training.stop_at) == ("extended", 99.5)
     assert converted(decoding={"beam_size": 3, "num_slots": None}).decoding.beam_size == 3
-    linear = {"name": "linear", "projection": 3, "gated": False, "normalize": "length"}
-    assert converted(model={"attention": linear}).model.attention == {"name": "linear", "projection": 3}
     assert converted(model={"width": 4, "cell": "cgru", "attention": FORMER}).model.kind == "seq2seq"
 
 

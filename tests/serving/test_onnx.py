@@ -45,7 +45,7 @@ MODELS = [
     slow("latents", {"num_slots": 3}, {"decoder": "gru", "bridge": "dense"}),
     slow("feed_forward", {}, {}),
     slow("feed_forward", {"weighted": False}, {}),
-    slow("linear", {"projection": 3}, {}),
+    slow("linear", {"projection": 3, "gated": True, "normalize": "none"}, {}),
 ]
 
 
