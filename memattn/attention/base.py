@@ -3,13 +3,9 @@
 from typing import Any
 
 import keras
-import numpy as np
 
-from memattn import options
 from memattn.attention import ops
 from memattn.attention.configured import ConfiguredLayer
-
-_KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autocast", "dynamic")
 
 
 class AttentionMechanism(ConfiguredLayer):
@@ -42,8 +38,6 @@ class AttentionMechanism(ConfiguredLayer):
 
     num_slots: int | None = None
     """Number of slots of a fixed-size memory; None for a memory without slots."""
-    has_signed_weights = False
-    """Whether weights of source positions may be negative."""
     equal_widths = False
     """Whether queries must be as wide as values (U = D)."""
     reads_in_order = False
@@ -54,16 +48,6 @@ class AttentionMechanism(ConfiguredLayer):
         super().__init_subclass__(**kwargs)
         if cls.__module__.startswith("memattn."):
             keras.utils.register_keras_serializable("memattn")(cls)
-
-    def __new__(cls, *args, **kwargs):
-        """Checks the arguments by their annotations before the constructor runs."""
-        known = cls.constructor_arguments()
-        if args:
-            example = f"{next(iter(known), 'name')}={args[0]!r}"
-            raise TypeError(f"{cls.__name__}: all arguments are keywords, such as {example}")
-        given = {name: value for name, value in kwargs.items() if name not in _KERAS_ARGUMENTS}
-        options.arguments(known, given, cls.__name__)
-        return super().__new__(cls, **kwargs)
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -273,24 +257,22 @@ def _check_shapes(query, value, query_mask, value_mask) -> None:
     tensors = zip(axes, (query, value, query_mask, value_mask), strict=True)
     shapes = {name: _shape(name, tensor) for name, tensor in tensors if tensor is not None}
     for name, shape in shapes.items():
-        if shape is not None and len(shape) != axes[name].count(",") + 1:
+        if len(shape) != axes[name].count(",") + 1:
             raise ValueError(f"{name}: expected {axes[name]}, not shape {shape}{_ADVICE.get(name, '')}")
-    for name, shape in shapes.items():
-        masked_axes = (shapes[name.removesuffix("_mask")] or ())[:2]
+        masked_axes = shapes[name.removesuffix("_mask")][:2]
         if name.endswith("_mask") and not _compatible(shape, masked_axes):
             raise ValueError(f"{name}: expected {axes[name]} = {masked_axes}, not shape {shape}")
-    if not _compatible((shapes["query"] or ())[:1], (shapes["value"] or ())[:1]):
+    if not _compatible(shapes["query"][:1], shapes["value"][:1]):
         raise ValueError(f"query {shapes['query']} and value {shapes['value']}: batches of different sizes")
 
 
-def _compatible(shape: tuple | None, other: tuple | None) -> bool:
-    """Returns whether two shapes of as many axes may be equal; None is a size, or a shape, that is unknown."""
-    return all(a == b or None in (a, b) for a, b in zip(shape or (), other or (), strict=False))
+def _compatible(first: tuple, second: tuple) -> bool:
+    """Returns whether two shapes of as many axes may be equal; None is an unknown size."""
+    return all(a == b or None in (a, b) for a, b in zip(first, second, strict=True))
 
 
-def _shape(name: str, tensor: Any) -> tuple | None:
-    """Returns the shape of a tensor, array or list; None if its rank is unknown. Raises ValueError if it is ragged."""
+def _shape(name: str, tensor: Any) -> tuple:
+    """Returns the shape of a tensor or array. Raises ValueError if it is ragged."""
     if hasattr(tensor, "row_splits") or getattr(tensor, "ragged", False):
         raise ValueError(f"{name}: ragged; pad it, as to_tensor() does, and mark padding by a mask")
-    shape = tensor.shape if hasattr(tensor, "shape") else np.shape(tensor)
-    return None if getattr(shape, "rank", 0) is None else tuple(shape)
+    return tuple(tensor.shape)

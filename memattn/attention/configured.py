@@ -14,8 +14,18 @@ Initializer: TypeAlias = str | Mapping | keras.initializers.Initializer
 """Name of a Keras initializer, its config, or an object."""
 
 
+_KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autocast", "dynamic")
+
+
 class ConfiguredLayer(keras.layers.Layer):
     """A Keras layer that keeps each argument of its constructors as an attribute of the same name."""
+
+    def __new__(cls, *args, **kwargs):
+        """Checks the arguments by their annotations before the constructor runs."""
+        known = cls.constructor_arguments()
+        keywords = {name: value for name, value in kwargs.items() if name not in _KERAS_ARGUMENTS}
+        options.arguments(known, {**dict(zip(known, args, strict=False)), **keywords}, cls.__name__)
+        return super().__new__(cls, *args, **kwargs)
 
     @classmethod
     def constructor_arguments(cls) -> dict[str, inspect.Parameter]:
@@ -30,13 +40,8 @@ class ConfiguredLayer(keras.layers.Layer):
     def get_config(self):
         """Returns the constructors' arguments, each read from the attribute of its name."""
         config = super().get_config()
-        for name in self.constructor_arguments():
-            if name not in config:
-                if not hasattr(self, name):
-                    raise TypeError(
-                        f"{type(self).__name__}: the constructor must keep its argument {name} as self.{name}"
-                    )
-                config[name] = options.plain(getattr(self, name))
+        missing = [name for name in self.constructor_arguments() if name not in config]
+        config |= {name: options.plain(getattr(self, name)) for name in missing}
         if callable(initializer := config.get("initializer")):  # neither a name nor a config
             config["initializer"] = options.plain(keras.initializers.serialize(_object_of(initializer)))
         return config
@@ -58,29 +63,21 @@ class ConfiguredLayer(keras.layers.Layer):
 def initializer_of(weight: str, initializer: Initializer) -> Initializer:
     """Returns the initializer of the weight named `weight`, in a layer that has one initializer for all its weights.
 
-    An initializer with a seed draws the same numbers for each weight. So each weight gets a copy, and a seed that the
-    user chose is changed by the weight's name.
+    An initializer draws the same numbers for each weight, unless its seed is a generator. So each weight gets a copy,
+    and a seed that the user chose is changed by the weight's name.
     """
-    initializer = _object_of(initializer)
-    if isinstance(initializer, Mapping):
-        config = initializer.get("config") or {}
-        return {**initializer, "config": _reseeded(config, weight)} if "seed" in config else initializer
-    if isinstance(initializer, str) or not hasattr(initializer, "get_config"):
-        return initializer
-    config = initializer.get_config()
-    return type(initializer).from_config(_reseeded(config, weight)) if "seed" in config else initializer
+    given = _object_of(initializer)
+    is_config = isinstance(given, Mapping)
+    if not is_config and not hasattr(given, "get_config"):  # a name, or a function
+        return given
+    config = given.get("config") or {} if is_config else given.get_config()
+    if "seed" not in config or isinstance(config["seed"], Mapping):  # a generator's config
+        return given
+    if isinstance(config["seed"], numbers.Integral):
+        config = {**config, "seed": (int(config["seed"]) + zlib.crc32(weight.encode())) % 2**31}
+    return {**given, "config": config} if is_config else type(given).from_config(config)
 
 
-def _reseeded(config: Mapping, weight: str) -> dict:
-    """Returns an initializer's config, the seed changed by the weight's name; a seed may be a generator's config."""
-    seed = config["seed"]
-    if isinstance(seed, numbers.Integral):
-        seed = (int(seed) + zlib.crc32(weight.encode())) % 2**31
-    elif isinstance(seed, Mapping):
-        seed = initializer_of(weight, seed)
-    return {**config, "seed": seed}
-
-
-def _object_of(initializer: Any) -> Initializer:
+def _object_of(initializer: Any) -> Any:
     """Returns an object of a class, made with the default arguments as in Keras; anything else as it is."""
     return initializer() if isinstance(initializer, type) else initializer

@@ -5,7 +5,18 @@ from memattn.attention.monotonic import HardStops, MonotonicAttention, next_alph
 from memattn.options import PositiveInt
 
 
-class MochaAttention(MonotonicAttention):
+class _ChunkAttention(MonotonicAttention):
+    """Monotonic attention with a second energy u, for a softmax over the positions around a stop."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.chunk_energy = self._make_energy(None, "chunk")
+
+    def memorize(self, states, mask):
+        return {**super().memorize(states, mask), "chunk_keys": self.chunk_energy.keys(states)}
+
+
+class MochaAttention(_ChunkAttention):
     """beta_j = sum_k alpha_k softmax(u_{k-w+1} .. u_k)_j, where alpha is monotonic attention's and u a second energy.
 
     The paper is Chiu and Raffel (2018), https://arxiv.org/abs/1712.05382; that of MILk, https://arxiv.org/abs/1906.05218.
@@ -21,8 +32,6 @@ class MochaAttention(MonotonicAttention):
       >>> tuple(context.shape)
       (2, 3, 8)
     """
-
-    _mixes_chunks = True
 
     def __init__(self, *, chunk_size: PositiveInt | None = 2, **kwargs):
         super().__init__(**kwargs)
@@ -44,7 +53,7 @@ class MochaAttention(MonotonicAttention):
         return HardChunks(self)
 
 
-class MatchaAttention(MonotonicAttention):
+class MatchaAttention(_ChunkAttention):
     """beta_j = sum_{m <= j <= k} P(m, k) softmax(u_m .. u_k)_j, P(m, k) = alpha'_m p_k prod_{m <= l < k} (1 - p_l).
 
     p_k is the probability of stopping at k, as in monotonic attention; u is a second energy, as in MoChA. alpha' is
@@ -63,8 +72,6 @@ class MatchaAttention(MonotonicAttention):
       >>> tuple(context.shape)
       (2, 3, 8)
     """
-
-    _mixes_chunks = True
 
     def for_search(self):
         return self  # a chunk may be the whole source

@@ -95,7 +95,6 @@ class MonotonicAttention(AttentionMechanism):
     """
 
     reads_in_order = True
-    _mixes_chunks = False  # whether a second energy weighs the positions around a stop
 
     def __init__(
         self,
@@ -111,12 +110,10 @@ class MonotonicAttention(AttentionMechanism):
         self.units, self.offset, self.noise, self.test_mode = int(units), offset, noise, test_mode
         self.initializer = initializer
         self.stop_energy = self._make_energy(offset, "stop")
-        self.chunk_energy = self._make_energy(None, "chunk") if self._mixes_chunks else None
 
     def memorize(self, states, mask):
-        memory = {"values": states, "mask": mask, "stop_keys": self.stop_energy.keys(states)}
-        memory["lengths"] = ops.sum(ops.cast(mask, "int32"), 1)  # [B]; padding comes last
-        return memory if self.chunk_energy is None else {**memory, "chunk_keys": self.chunk_energy.keys(states)}
+        lengths = ops.sum(ops.cast(mask, "int32"), 1)  # [B]; padding comes last
+        return {"values": states, "mask": mask, "stop_keys": self.stop_energy.keys(states), "lengths": lengths}
 
     def initial_state(self, memory, num_queries):
         """Returns alpha [B, Q, S] before the first step, as if a step had stopped at the first position."""

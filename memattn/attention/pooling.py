@@ -64,8 +64,6 @@ class LinearAttention(AttentionMechanism):
       (2, 3, 4)
     """
 
-    has_signed_weights = True
-
     def __init__(
         self,
         *,

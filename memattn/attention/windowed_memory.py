@@ -4,7 +4,6 @@ from typing import Any, Literal
 
 import keras
 
-from memattn import options
 from memattn.attention import ops
 from memattn.attention.configured import ConfiguredLayer, Initializer
 from memattn.attention.slots import SlotReader
@@ -42,7 +41,8 @@ class WindowedMemoryAttention(SlotReader):
         self.encoder_scores = self.make_dense(self.num_slots, "encoder_scores")  # W_alpha
 
     def _alpha(self, states, mask):
-        logits = with_windows(self.encoder_scores(states), mask)
+        logits = self.encoder_scores(states)
+        logits += position_windows(self.num_slots, mask, logits.dtype)
         return ops.masked_softmax(logits, ops.expand_dims(mask, -1), axis=1)
 
 
@@ -114,8 +114,6 @@ class SlotMemory(ConfiguredLayer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        given = {"num_slots": num_slots, "writing": writing, "initializer": initializer}
-        options.arguments(self.constructor_arguments(), given, type(self).__name__)
         self.num_slots, self.writing, self.initializer = int(num_slots), writing, initializer
         self.supports_masking = True
         self.encoder_scores = None
@@ -143,7 +141,7 @@ class SlotMemory(ConfiguredLayer):
             return stretch_weights(self.num_slots, mask, states.dtype)
         logits = self.encoder_scores(states)
         if self.writing == "windows":
-            logits = with_windows(logits, mask)
+            logits += position_windows(self.num_slots, mask, logits.dtype)
         return ops.masked_softmax(logits, ops.expand_dims(mask, -1), axis=1)
 
     def compute_mask(self, states, mask=None):
@@ -160,23 +158,20 @@ class SlotMemory(ConfiguredLayer):
         return (slots, weights) if return_attention_scores else slots
 
 
-def with_windows(logits: ops.Tensor, mask: ops.Tensor) -> ops.Tensor:
-    """Returns logits [B, S, K] of alpha plus the windows; `mask` [B, S] is false for padding."""
-    return logits + ops.cast(position_windows(logits.shape[-1], mask, ops.sum_dtype(logits.dtype)), logits.dtype)
-
-
-def position_windows(num_slots: int, mask: ops.Tensor, dtype: str) -> ops.Tensor:
+def position_windows(num_slots: int, mask: ops.Tensor, dtype: Any) -> ops.Tensor:
     """Returns the windows as logits [B, S, K]: -d^2 / (2 sigma^2), at least LOWEST_WINDOW.
 
     d is a position's distance to the middle of slot k's stretch; sigma is a quarter of a stretch, or a quarter of one
     position if that is longer. `mask` [B, S] is false for padding, which belongs to no stretch.
     """
-    real = ops.cast(mask, dtype)
+    sum_dtype = ops.sum_dtype(dtype)
+    real = ops.cast(mask, sum_dtype)
     positions = ops.expand_dims(ops.cumsum(real, 1), -1) - 0.5  # [B, S, 1], middles of the positions
     stretch = ops.sum(real, 1)[:, None, None] / num_slots  # [B, 1, 1]
-    middles = (ops.arange(num_slots, dtype=dtype) + 0.5) * stretch  # [B, 1, K]
+    middles = (ops.arange(num_slots, dtype=sum_dtype) + 0.5) * stretch  # [B, 1, K]
     deviation = ops.maximum(stretch, 1.0) / 4
-    return ops.maximum(-0.5 * ops.square((positions - middles) / deviation), LOWEST_WINDOW)
+    windows = -0.5 * ops.square((positions - middles) / deviation)
+    return ops.cast(ops.maximum(windows, LOWEST_WINDOW), dtype)
 
 
 def stretch_weights(num_slots: int, mask: ops.Tensor, dtype: Any) -> ops.Tensor:

@@ -141,29 +141,18 @@ def run_steps(cells: Sequence[Cell], memory: tf.Tensor, lengths: tf.Tensor, seed
     steps, maximum = tf.reduce_max(lengths), memory.shape[1]
 
     def step(time, memory):
-        return time + 1, next_memory(cells, time, memory, lengths, seed)
+        changed = run_cells(cells, memory, lengths, seed=fold_in(seed, time))
+        return time + 1, tf.where((time < lengths)[:, None, None, None], changed, memory)
 
     return tf.while_loop(lambda time, _: time < steps, step, (0, memory), maximum_iterations=maximum)[1]
-
-
-def next_memory(
-    cells: Sequence[Cell],
-    time: int | tf.Tensor,
-    memory: tf.Tensor,
-    lengths: tf.Tensor,
-    seed: tf.Tensor | None = None,
-) -> tf.Tensor:
-    """Returns the memory [B, N, w, m] after step `time`, counted from 0; a source with fewer steps keeps its memory."""
-    changed = run_cells(cells, memory, lengths, None, fold_in(seed, time))
-    return tf.where((time < lengths)[:, None, None, None], changed, memory)
 
 
 def run_cells(
     cells: Sequence[Cell],
     memory: tf.Tensor,
     lengths: tf.Tensor,
-    tapes: Sequence[tf.Tensor] | None,
-    seed: tf.Tensor | None,
+    tapes: Sequence[tf.Tensor] | None = None,
+    seed: tf.Tensor | None = None,
 ) -> tf.Tensor:
     """Returns the memory after each of the cells in turn; `tapes` holds W * p for each cell, or is None."""
     for i, (cell, cell_seed) in enumerate(zip(cells, split_seed(seed, len(cells)), strict=True)):

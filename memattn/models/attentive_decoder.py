@@ -172,13 +172,13 @@ class Stepper:
     """
 
     def __init__(self, attention: Any, memory: dict[str, tf.Tensor], reader: "Reader"):
-        self._attention, self._memory, self._reader = attention, memory, reader
+        self._attention, self.memory, self._reader = attention, memory, reader
 
     def initial_state(self, cells: Cells, num_queries: int) -> dict[str, Any]:
         """Returns the state before the first step, in which all Q = `num_queries` queries of a source are equal."""
         return {
             "cells": [[tf.repeat(part[:, None], num_queries, 1) for part in cell] for cell in cells],
-            "attention": self._attention.initial_state(self._memory, num_queries),
+            "attention": self._attention.initial_state(self.memory, num_queries),
         }
 
     @abc.abstractmethod
@@ -191,8 +191,8 @@ class Stepper:
 
     def read(self, queries: tf.Tensor, state: Any, seed: tf.Tensor | None = None) -> ReadResult:
         """Reads the memory with queries [B, Q, U] and the attention mechanism's state."""
-        values = self._memory["values"]
-        weights, state = self._attention.score(queries, self._memory, state, fold_in(seed, ATTENTION_SEED))
+        values = self.memory["values"]
+        weights, state = self._attention.score(queries, self.memory, state, fold_in(seed, ATTENTION_SEED))
         input_contexts, output_contexts = self._reader.read(weights)
         # A graph leaves this out if no caller uses the dense weights.
         dense = tf.ensure_shape(ops.dense_scores(weights, tf.shape(values)[1]), [None, None, values.shape[1]])

@@ -1,6 +1,6 @@
 """The paper's decoder, a stack of LSTMs that reads one context in each step; with GRUs; and the bridge to it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -18,7 +18,7 @@ CellFunction = Callable[[tf.Tensor, list[tf.Tensor]], list[tf.Tensor]]
 """From the gates of a step or the input, and the state of a cell, to the next state; all [B, Q, ...]."""
 
 
-class Decoder(AttentiveDecoder):
+class StackDecoder(AttentiveDecoder):
     """A stack of LSTM cells that reads one context per step from an attention mechanism.
 
     The query is the top cell's output in the same step (h of Eq. 7). With `mix`, the output layer gets tanh(W [h; c]),
@@ -26,9 +26,8 @@ class Decoder(AttentiveDecoder):
     """
 
     state_parts = 2  # h and c
-    # A decoder of other cells overrides these, `_first_cell` and `_upper_cell`.
-    cell_name, cell_type = "lstm", tf.keras.layers.LSTMCell
-    cell_options: Mapping[str, bool] = {}
+    # A decoder of other cells overrides these, `_make_cell`, `_first_cell` and `_upper_cell`.
+    cell_name = "lstm"
     runs_whole_layers = True  # without input feeding, by `run_lstm`
 
     def __init__(self, config: "Seq2SeqConfig", attention: AttentionMechanism, **kwargs):
@@ -36,7 +35,7 @@ class Decoder(AttentiveDecoder):
         self.layers, self.input_feeding, self.mix = config.layers, config.input_feeding, config.mix
         self.stack = [
             # Only the cells run, in a stepper or in `run_lstm`. The RNN around each builds it, and names its weights.
-            tf.keras.layers.RNN(self._cell(), return_sequences=True, dtype=self.dtype_policy, name=name)
+            tf.keras.layers.RNN(self._make_cell(), return_sequences=True, dtype=self.dtype_policy, name=name)
             for name in (f"{self.cell_name}_{i}" for i in range(self.layers))
         ]
         if self.mix:
@@ -48,14 +47,14 @@ class Decoder(AttentiveDecoder):
                 name="mix",
             )
 
-    def _cell(self) -> tf.keras.layers.Layer:
+    def _make_cell(self, kind: type = tf.keras.layers.LSTMCell, **options: bool) -> tf.keras.layers.Layer:
         """Makes the cell of a layer."""
-        return self.cell_type(
+        return kind(
             self.units,
             kernel_initializer=self.initializer,
             recurrent_initializer=self.initializer,
             dtype=self.dtype_policy,
-            **self.cell_options,
+            **options,
         )
 
     def _make_weights(self, width, context_size):
@@ -117,16 +116,18 @@ class Decoder(AttentiveDecoder):
         return lambda inputs, state: _lstm(tf.tensordot(tf.concat([inputs, state[0]], -1), kernel, 1) + bias, state[1])
 
 
-class GRUDecoder(Decoder):
-    """A `Decoder` of GRUs as in Cho et al. (2014), where the reset gate comes before the product.
+class GRUDecoder(StackDecoder):
+    """A `StackDecoder` of GRUs as in Cho et al. (2014), where the reset gate comes before the product.
 
     The baseline of Kaiser and Bengio (2016) has this decoder and an encoder of GRUs.
     """
 
     state_parts = 1
-    cell_name, cell_type = "gru", tf.keras.layers.GRUCell
-    cell_options = {"reset_after": False}
+    cell_name = "gru"
     runs_whole_layers = False
+
+    def _make_cell(self):
+        return super()._make_cell(tf.keras.layers.GRUCell, reset_after=False)
 
     def _first_cell(self, cell):
         kernels = divided_kernel(self._cast(cell.recurrent_kernel))

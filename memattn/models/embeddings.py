@@ -25,10 +25,6 @@ class TokenReader(tf.keras.layers.Embedding):
         """Returns a mask [B, S], false for padding."""
         return tf.not_equal(source, PAD)
 
-    def lengthened(self, source: tf.Tensor, positions: int | tf.Tensor) -> tf.Tensor:
-        """Returns the sources with `positions` further positions of padding."""
-        return tf.pad(source, [[0, 0], [0, positions]], constant_values=PAD)
-
 
 class FeatureReader(tf.keras.layers.Layer):
     """Passes on vectors [B, S, F], and replaces their padding, which is NaN, by zeros.
@@ -59,10 +55,6 @@ class FeatureReader(tf.keras.layers.Layer):
     def mask(self, source: tf.Tensor) -> tf.Tensor:
         """Returns a mask [B, S], false for padding."""
         return ~tf.math.is_nan(source[:, :, 0])
-
-    def lengthened(self, source: tf.Tensor, positions: int | tf.Tensor) -> tf.Tensor:
-        """Returns the sources with `positions` further positions of padding."""
-        return tf.pad(source, [[0, 0], [0, positions], [0, 0]], constant_values=float("nan"))
 
 
 def _covered(size: int | tf.Tensor, lengths: tf.Tensor, fraction: float, number: int, seed: tf.Tensor) -> tf.Tensor:

@@ -24,7 +24,7 @@ RECURRENT_LAYERS: dict[str, tuple[type[tf.keras.layers.Layer], dict[str, bool]]]
 _UPDATE_BIAS = 2.0
 
 
-class BaseEncoder(tf.keras.layers.Layer):
+class Encoder(tf.keras.layers.Layer):
     """Base of encoders, which read a source into states.
 
     Args:
@@ -66,7 +66,7 @@ class BaseEncoder(tf.keras.layers.Layer):
         """
 
 
-class Encoder(BaseEncoder):
+class RecurrentEncoder(Encoder):
     """Reads a source into states, as google/seq2seq's BidirectionalRNNEncoder does.
 
     The final state is that of all layers, concatenated, forward layers first. F is 2 * layers * units for GRUs, and
@@ -141,7 +141,7 @@ def _joined(outputs: tf.Tensor, mask: tf.Tensor, factor: int) -> tuple[tf.Tensor
     return tf.reshape(outputs, shape), mask[:, ::factor]
 
 
-class ActiveMemoryEncoder(BaseEncoder):
+class ActiveMemoryEncoder(Encoder):
     """Reads a source into a memory of one column, and changes it as many times as the source has positions.
 
     The states are the positions of the last memory. In the Neural GPU (Kaiser & Bengio, 2016), the output layer reads

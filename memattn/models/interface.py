@@ -44,10 +44,6 @@ class DecodingModel(Protocol):
     def compute_dtype(self) -> str:
         """The type that the model computes in, such as "float32"."""
 
-    @property
-    def vocabulary_size(self) -> int:
-        """V, of source and target."""
-
     def state_mask(self, source: tf.Tensor) -> tf.Tensor:
         """Returns a mask [B, P] of the states that `encode` makes of sources, false for padding."""
 
@@ -112,17 +108,19 @@ class AligningModel(DecodingModel, Protocol):
         """Returns weights of the source positions [B, T, S] for target ids [B, T] under teacher forcing."""
 
     def slot_shares(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Returns the alignments of each memory slot [B, K, T, S]; K = 0 for a model without slots."""
+        """Returns the alignments of each memory slot [B, K, T, S]; K = 0 without slots. An `Ensemble` lacks them."""
 
 
 class Model(DecodingModel, Protocol):
     """A Keras model that can be trained.
 
     Attributes:
+      vocabulary_size: V, shared by source and target.
       max_source_length: length of the longest source of the training set; in tokens, the end of sentence counts.
       dtype_policy, weights, trainable_variables: as Keras has them.
     """
 
+    vocabulary_size: int
     max_source_length: int
     dtype_policy: Any
     weights: list
@@ -133,11 +131,6 @@ class Model(DecodingModel, Protocol):
 
     def teacher_forced_logits(self, encoded: Any, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns logits [B, T, V] under teacher forcing, for what `encode` returned and target ids [B, T]."""
-
-
-def no_slots(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-    """Returns the `slot_shares` of a model without slots [B, 0, T, S]."""
-    return tf.zeros([tf.shape(source)[0], 0, tf.shape(target)[1], tf.shape(source)[1]])
 
 
 def aligns(model: DecodingModel) -> TypeGuard[AligningModel]:
@@ -162,13 +155,8 @@ class Ensemble:
 
     @property
     def compute_dtype(self) -> str:
-        """The type that all models compute in; float32 if they differ."""
-        dtypes = {model.compute_dtype for model in self._models}
-        return dtypes.pop() if len(dtypes) == 1 else "float32"
-
-    @property
-    def vocabulary_size(self) -> int:
-        return self._models[0].vocabulary_size
+        """The type that the first model computes in."""
+        return self._models[0].compute_dtype
 
     def token_table(self) -> list:
         return [model.token_table() for model in self._models]
@@ -207,22 +195,19 @@ class Ensemble:
     def attention_weights(self, decoding: list, memory_weights: list) -> tf.Tensor:
         """Returns average weights of the encoder's states [B, Q, P]."""
         parts = zip(self._aligning_models, decoding, memory_weights, strict=True)
-        return self._mean([model.attention_weights(*model_parts) for model, *model_parts in parts])
+        return _mean([model.attention_weights(*model_parts) for model, *model_parts in parts])
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns average weights of the source positions [B, T, S] under teacher forcing."""
-        return self._mean([model.alignments(source, target) for model in self._aligning_models])
-
-    def slot_shares(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Returns no slots [B, 0, T, S]: those of different models have nothing in common."""
-        return no_slots(source, target)
+        return _mean([model.alignments(source, target) for model in self._aligning_models])
 
     def __call__(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns logarithms of the average probabilities [B, T, V] under teacher forcing."""
         return _log_average([model(source, target) for model in self._models])
 
-    def _mean(self, weights: list[tf.Tensor]) -> tf.Tensor:
-        return tf.reduce_mean(tf.stack([tf.cast(each, self.compute_dtype) for each in weights]), 0)
+
+def _mean(weights: list[tf.Tensor]) -> tf.Tensor:
+    return tf.reduce_mean(tf.stack([tf.cast(each, tf.float32) for each in weights]), 0)
 
 
 def _log_average(logits) -> tf.Tensor:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from memattn.attention.ops import cast, run_loop
 from memattn.data.lexicon import Selection
 from memattn.data.vocabulary import PAD
-from memattn.models.active_memory import CELLS, next_memory, run_cells, run_steps
+from memattn.models.active_memory import CELLS, run_cells, run_steps
 from memattn.models.dropout import fold_in
 from memattn.models.embeddings import OutputWeights, output_weights, shift_right
 from memattn.models.interface import MemoryLength, MemoryRatio
@@ -204,17 +204,10 @@ class NeuralGPU(tf.keras.Model):
 
     def run(self, encoded: Encoded, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns the memory [B, N, w, m] after the encoder's n steps; each source has its own n."""
-        return run_steps(self.encoder, self._first_memory(encoded, seed), encoded.lengths, seed)
+        return run_steps(self.encoder, self.first_memory(encoded, seed), encoded.lengths, seed)
 
-    def unrolled(self, encoded: Encoded) -> tf.Tensor:
-        """Returns the memory before the encoder's first step and after each step [N + 1, B, N, w, m]."""
-        memories = [self._first_memory(encoded, None)]
-        for time in range(encoded.embedded.shape[1]):
-            memories.append(next_memory(self.encoder, time, memories[-1], encoded.lengths))
-        return tf.stack(memories)
-
-    def _first_memory(self, encoded, seed):
-        """Returns the memory before any step: the source in the first column."""
+    def first_memory(self, encoded: Encoded, seed: tf.Tensor | None = None) -> tf.Tensor:
+        """Returns the memory [B, N, w, m] before any step: the source in the first column."""
         column = self.encoder[0].first_column(encoded.embedded, encoded.lengths, fold_in(seed, _SOURCE_SEED))
         return tf.pad(column[:, :, None], [[0, 0], [0, 0], [0, self.width - 1], [0, 0]])
 
@@ -247,9 +240,9 @@ class NeuralGPU(tf.keras.Model):
 
     def get_config(self):
         """Returns the options of the model and the other arguments, all in one mapping."""
-        arguments = ("vocabulary_size", "max_source_length", "memory_intercept", "memory_slope", "name")
-        others = {name: getattr(self, name) for name in arguments}
-        return {**vars(self.config), **others, "dtype": self.dtype_policy.name}
+        names = ("vocabulary_size", "max_source_length", "memory_intercept", "memory_slope", "name")
+        arguments = {name: getattr(self, name) for name in names}
+        return {**vars(self.config), **arguments, "dtype": self.dtype_policy.name}
 
     @classmethod
     def from_config(cls, config):

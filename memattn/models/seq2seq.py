@@ -10,17 +10,18 @@ import tensorflow as tf
 from memattn import attention as mechanisms
 from memattn.attention.configured import Initializer
 from memattn.data.lexicon import Selection
+from memattn.data.vocabulary import PAD
 from memattn.models.attentive_decoder import AttentiveDecoder, Cells, Stepper
-from memattn.models.decoder import Bridge, Decoder, GRUDecoder
+from memattn.models.decoder import Bridge, GRUDecoder, StackDecoder
 from memattn.models.dropout import ATTENTION_SEED, SOURCE_SEED, fold_in, split_seed
 from memattn.models.embeddings import FeatureReader, OutputWeights, TokenReader, output_weights, shift_right
-from memattn.models.encoder import RECURRENT_LAYERS, ActiveMemoryEncoder, Encoder
-from memattn.models.interface import MemoryLength, MemoryRatio, no_slots
+from memattn.models.encoder import RECURRENT_LAYERS, ActiveMemoryEncoder, RecurrentEncoder
+from memattn.models.interface import MemoryLength, MemoryRatio
 from memattn.models.rnnsearch import RNNsearchDecoder
 from memattn.options import OneOf, Options, PositiveInt, Problems, Range, Rate, raise_first, split
 
-ENCODERS = {**dict.fromkeys(RECURRENT_LAYERS, Encoder), "cgru": ActiveMemoryEncoder}
-DECODERS: dict[str, type[AttentiveDecoder]] = {"lstm": Decoder, "gru": GRUDecoder, "rnnsearch": RNNsearchDecoder}
+ENCODERS = {**dict.fromkeys(RECURRENT_LAYERS, RecurrentEncoder), "cgru": ActiveMemoryEncoder}
+DECODERS: dict[str, type[AttentiveDecoder]] = {"lstm": StackDecoder, "gru": GRUDecoder, "rnnsearch": RNNsearchDecoder}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,8 +113,6 @@ class Seq2SeqConfig(Options):
             for option, needed in {"layers": 1, "input_feeding": True, "mix": True}.items():
                 if getattr(self, option) != needed:
                     yield option, f"must be {str(needed).lower()} with decoder: rnnsearch"
-            if self.units % 2:
-                yield "units", f"must be even with decoder: rnnsearch, not {self.units}"
         name, width = self.attention["name"], 2 * self.units_of_encoder
         if mechanisms.mechanism(name).equal_widths and width != self.units:
             problem = f"{name} needs states as wide as model.units = {self.units}, not {width}"
@@ -171,13 +170,11 @@ class Decoding(NamedTuple):
     """Values that every decoder step of a batch uses.
 
     Attributes:
-      memory: the attention mechanism's memory.
       stepper: runs the decoder's steps.
       token_table: [V, G], as `Seq2Seq.token_table` returns it.
       output: weights of the output layer.
     """
 
-    memory: dict[str, tf.Tensor]
     stepper: Stepper
     token_table: tf.Tensor
     output: OutputWeights
@@ -331,10 +328,9 @@ class Seq2Seq(tf.keras.Model):
 
         `step` computes logits of all tokens, or only of the selected ones.
         """
-        memory, cells = encoded
-        stepper = self.decoder.stepper(memory, for_search=True)
-        decoding = Decoding(memory, stepper, token_table, self._output(selected))
-        return decoding, stepper.initial_state(cells, num_queries)
+        stepper = self.decoder.stepper(encoded.memory, for_search=True)
+        decoding = Decoding(stepper, token_table, self._output(selected))
+        return decoding, stepper.initial_state(encoded.cells, num_queries)
 
     def step(self, tokens: tf.Tensor, state: dict, decoding: Decoding) -> tuple[tf.Tensor, tf.Tensor, dict]:
         """Returns logits [B, Q, V or N] after `tokens` [B, Q], weights of the memory [B, Q, M], and the next state."""
@@ -344,7 +340,7 @@ class Seq2Seq(tf.keras.Model):
 
     def attention_weights(self, decoding: Decoding, memory_weights: tf.Tensor) -> tf.Tensor:
         """Returns weights of the encoder's states [B, Q, P] for weights of the memory's values [B, Q, M]."""
-        return self.attention.alignments(decoding.memory, memory_weights)
+        return self.attention.alignments(decoding.stepper.memory, memory_weights)
 
     def call(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns logits [B, T, V] under teacher forcing: those of position t depend on the target [B, T] before t.
@@ -364,13 +360,12 @@ class Seq2Seq(tf.keras.Model):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns logits [B, T, V] under teacher forcing, and contexts [B, T, D].
 
-        The contexts are divided by the sum of their attention weights, unless these are signed.
+        The contexts are divided by the sum of the absolute attention weights.
         """
         features, memory_weights = self._teacher_forced(encoded, target, seed)
         contexts = tf.matmul(memory_weights, encoded.memory["values"])
-        if not self.attention.has_signed_weights:
-            alignments = self.attention.alignments(encoded.memory, memory_weights)
-            contexts = tf.math.divide_no_nan(contexts, tf.reduce_sum(alignments, -1, keepdims=True))
+        alignments = self.attention.alignments(encoded.memory, memory_weights)
+        contexts = tf.math.divide_no_nan(contexts, tf.reduce_sum(tf.abs(alignments), -1, keepdims=True))
         return self._output().logits(features), contexts
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
@@ -385,11 +380,11 @@ class Seq2Seq(tf.keras.Model):
         K is 0 for a memory without slots.
         """
         if not self.attention.num_slots:
-            return no_slots(source, target)
-        length, least = source.shape[1] or tf.shape(source)[1], self.attention.num_slots * self.encoder.reduction
+            return tf.zeros([tf.shape(source)[0], 0, tf.shape(target)[1], tf.shape(source)[1]])
         # With at least K states, the memory holds the slots, not the states of a short source.
-        missing = max(0, least - length) if isinstance(length, int) else tf.maximum(0, least - length)
-        encoded = self.encode(self.source_embedding.lengthened(source, missing))
+        added = [[0, 0], [0, self.attention.num_slots * self.encoder.reduction], [0, 0]][: len(source.shape)]
+        padding = PAD if self.source_features is None else math.nan
+        encoded = self.encode(tf.pad(source, added, constant_values=padding))
         _, slot_weights = self._teacher_forced(encoded, target, None)  # [B, T, K]
         batch, steps, slots = tf.unstack(tf.shape(slot_weights))
         single_slots = tf.reshape(tf.linalg.diag(slot_weights), [batch, steps * slots, slots])
@@ -428,9 +423,9 @@ class Seq2Seq(tf.keras.Model):
 
     def get_config(self):
         """Returns the options of the model and the other arguments, all in one mapping."""
-        arguments = ("vocabulary_size", "max_source_length", "source_features", "name")
-        others = {name: getattr(self, name) for name in arguments}
-        return {**vars(self.config), **others, "dtype": self.dtype_policy.name}
+        names = ("vocabulary_size", "max_source_length", "source_features", "name")
+        arguments = {name: getattr(self, name) for name in names}
+        return {**vars(self.config), **arguments, "dtype": self.dtype_policy.name}
 
     @classmethod
     def from_config(cls, config):

@@ -83,9 +83,10 @@ def encoder_graph(model: Seq2Seq) -> onnx.ModelProto:
     source, final_state = _encode(graph, model, graph.input("source", np.int32, ["B", "S"]))
     with graph.scope("attention"):
         memory = _mechanism(model).memorize(graph, model.attention, source)
-        if _precomputes(model):
-            kernels = [kernel for kernel in _context_kernels(model) if kernel is not None]
-            memory["values"] = memory["values"] @ graph.weight("kernels", np.concatenate(kernels, -1))
+        kernels, is_precomputed = _context_kernels(model)
+        if is_precomputed:
+            both = [kernel for kernel in kernels if kernel is not None]
+            memory["values"] = memory["values"] @ graph.weight("kernels", np.concatenate(both, -1))
     for name, tensor in {**memory, **_initial_state(graph, model, source, final_state)}.items():
         graph.output(name, tensor)
     return graph.model()
@@ -121,7 +122,7 @@ def _initial_state(graph: Graph, model: Seq2Seq, source: Source, final_state: li
             outputs = dense(graph, bridge.dense, graph.node("Concat", *final_state, axis=-1)).with_axis(1)
             number = bridge.layers * bridge.parts
             parts = graph.nodes("Split", outputs, outputs=number, axis=-1, num_outputs=number)
-            state |= dict(zip(names, parts, strict=False))  # "fed" comes last
+            state |= dict(zip(names, parts, strict=False))  # "context" comes last
         elif kind == "backward":
             first_backward = final_state[len(final_state) // 2]
             hidden = graph.node("Tanh", dense(graph, bridge.dense, first_backward)).with_axis(1)
@@ -152,10 +153,10 @@ def step_graph(model: Seq2Seq, encoder: onnx.ModelProto) -> onnx.ModelProto:
     if model.has_alignments:
         with graph.scope("attention"):
             scores = _mechanism(model).score(graph, model.attention, outputs, memory)
-            fed, context = _read(graph, model, scores @ memory["values"])
-        if "fed" in state:
-            next_state["fed"] = fed
-        features = features + context if mix else graph.node("Concat", features, context, axis=-1)
+            context, output_part = _read(graph, model, scores @ memory["values"])
+        if "context" in state:
+            next_state["context"] = context
+        features = features + output_part if mix else graph.node("Concat", features, output_part, axis=-1)
         graph.output("weights", scores @ memory["alpha"] if "alpha" in memory else scores)
     if mix:
         features = graph.node("Tanh", features)
@@ -184,10 +185,9 @@ def _run_cells(
         cell, hidden = layer.cell, state[f"hidden_{index}"]
         with graph.scope(layer.name):
             gates = inputs @ graph.weight("kernel", array(cell.kernel)[:width]) + graph.weight("bias", cell.bias)
-            if index == 0 and "fed" in state:
-                fed = state["fed"]
-                kernel = _context_kernels(model).input
-                gates = gates + (fed if _precomputes(model) else fed @ graph.weight("feed_kernel", kernel))
+            if index == 0 and "context" in state:
+                context, (kernels, is_precomputed) = state["context"], _context_kernels(model)
+                gates = gates + (context if is_precomputed else context @ graph.weight("context_kernel", kernels.input))
             if model.config.decoder == "gru":
                 inputs = gru_cell(graph, gates, hidden, cell.recurrent_kernel)
             else:
@@ -199,15 +199,14 @@ def _run_cells(
 
 def _read(graph: Graph, model: Seq2Seq, context: Tensor) -> tuple[Tensor, Tensor]:
     """Returns what the next step gets of a context read from the memory [B, Q, ...], and what the output layer gets."""
-    kernels = _context_kernels(model)
-    if kernels.output is None:
+    kernels, is_precomputed = _context_kernels(model)
+    if is_precomputed and kernels.input is not None:
+        widths = ints(*(kernel.shape[1] for kernel in kernels))
+        context, output_part = graph.nodes("Split", context, widths, outputs=2, axis=-1)
+        return context, output_part
+    if is_precomputed or kernels.output is None:
         return context, context
-    if not _precomputes(model):
-        return context, context @ graph.weight("mix_kernel", kernels.output)
-    if kernels.input is None:
-        return context, context
-    fed, context = graph.nodes("Split", context, ints(*(kernel.shape[1] for kernel in kernels)), outputs=2, axis=-1)
-    return fed, context
+    return context, context @ graph.weight("mix_kernel", kernels.output)
 
 
 def _tied_logits(graph: Graph, model: Seq2Seq, features: Tensor, embeddings: Tensor) -> Tensor:
@@ -226,21 +225,19 @@ def _state_widths(model: Seq2Seq) -> dict[str, int]:
     """Returns the width of each tensor of the decoder's state: of the cells, then of the context for the next step."""
     cells = ("hidden", "cell")[: model.decoder.state_parts]
     widths = {f"{name}_{i}": model.config.units for i in range(model.config.layers) for name in cells}
-    kernel = _context_kernels(model).input
-    if kernel is not None:
-        widths["fed"] = kernel.shape[1 if _precomputes(model) else 0]
+    kernels, is_precomputed = _context_kernels(model)
+    if kernels.input is not None:
+        widths["context"] = kernels.input.shape[1 if is_precomputed else 0]
     return widths
 
 
-def _context_kernels(model: Seq2Seq) -> ContextKernels:
-    """Returns the matrices that multiply a context, as arrays; both are None without attention."""
+def _context_kernels(model: Seq2Seq) -> tuple[ContextKernels, bool]:
+    """Returns the matrices that multiply a context, as arrays, and whether the memory's values are multiplied instead.
+
+    That is done once per source, where `precomputing_pays`. Both matrices are None without attention.
+    """
     if not model.has_alignments:
-        return ContextKernels(None, None)
-    return model.decoder.context_kernels(model.context_size).map(array)
-
-
-def _precomputes(model: Seq2Seq) -> bool:
-    """Returns whether the memory's values are multiplied by the matrices once per source (see `precomputing_pays`)."""
-    kernels = _context_kernels(model)
+        return ContextKernels(None, None), False
+    kernels = model.decoder.context_kernels(model.context_size).map(array)
     num_values = model.attention.num_slots or model.max_source_length
-    return kernels.output is not None and precomputing_pays(num_values, model.context_size, kernels)
+    return kernels, kernels.output is not None and precomputing_pays(num_values, model.context_size, kernels)

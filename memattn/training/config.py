@@ -9,7 +9,6 @@ import inspect
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
-import keras
 import tensorflow as tf
 
 from memattn.errors import ConfigError, reason
@@ -49,7 +48,7 @@ def cross_entropy(logits: tf.Tensor, targets: tf.Tensor, mask: tf.Tensor, *, lab
 
 LOSSES = {"cross_entropy": cross_entropy}  # by the names in training.loss
 
-_CLASSES = ("Adam", "AdamW", "Nadam", "Adamax", "Adagrad", "Adadelta", "RMSprop", "SGD", "Lion")
+_CLASSES = ("Adam", "AdamW", "Adamax", "Adagrad", "Adadelta", "RMSprop", "SGD", "Lion")
 OPTIMIZERS = {name.lower(): name for name in _CLASSES}  # classes of tf.keras.optimizers, by training.optimizer
 # Arguments that `optimizer_options` cannot have: other keys of `training` set them, or the training loop ignores them.
 _NO_OPTIONS = {
@@ -74,11 +73,8 @@ class _WithoutSum:
 def optimizer(training: "TrainingConfig") -> tf.keras.optimizers.Optimizer:
     """Returns the optimizer of a config, which takes gradients that are already summed over the replicas.
 
-    Raises ConfigError for unknown `optimizer_options` and for nadam under Keras 2.
+    Raises ConfigError for unknown `optimizer_options`.
     """
-    if training.optimizer == "nadam" and keras.__version__.startswith("2."):
-        problem = "Keras 2 does not save all of its state, so that a stopped training could not be resumed"
-        raise ConfigError(f"training.optimizer: nadam: {problem}; install TensorFlow 2.16 or later, or use adam")
     kind = getattr(tf.keras.optimizers, OPTIMIZERS[training.optimizer])
     parameters = inspect.signature(kind).parameters
     known = {

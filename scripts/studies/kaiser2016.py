@@ -9,6 +9,7 @@ from memattn.config import NeuralGPUConfig
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import styles
 from memattn.evaluation.evaluate import read_split
+from memattn.models.active_memory import run_cells
 from memattn.models.neural_gpu import NeuralGPU
 from memattn.runs.trained import Trained, load
 from memattn.sweeps.runs import SweepRun
@@ -64,9 +65,12 @@ def _draw_memory(output: Output, run: SweepRun) -> None:
     trained = load([run.folder], [], 1)
     source = task_of_length(trained, _DRAWN_DIGITS, 1).source[0]
     model = cast(NeuralGPU, trained.model)
-    memory = model.unrolled(model.encode(np.array([source], np.int32)))[:, 0].numpy()
+    encoded = model.encode(np.array([source], np.int32))
+    memories = [model.first_memory(encoded)]
+    for _ in source:
+        memories.append(run_cells(model.encoder, memories[-1], encoded.lengths))
     tokens = [trained.vocabulary.tokens[token] for token in source]
-    maps = memory[:, :, 0]  # [steps, n, m], the first column
+    maps = np.stack(memories)[:, 0, :, 0]  # [steps, n, m], the first column
     most_changing = np.abs(np.diff(maps, axis=0)).mean((0, 1)).argsort()[::-1][:_DRAWN_MAPS]
     name = f"{task(run).name} of numbers of {_DRAWN_DIGITS} digits"
     title = f"{name}: {_DRAWN_MAPS} maps of the memory, step by step{output.label}"

@@ -47,14 +47,6 @@ class Sharper(Sharp):
         self.margin = margin
 
 
-class Forgetful(AttentionMechanism):
-    """A mechanism that does not keep its option under the name of the argument."""
-
-    def __init__(self, *, margin: float = 0.5, **kwargs):
-        super().__init__(**kwargs)
-        self._margin = margin
-
-
 @pytest.mark.parametrize(
     ("hint", "value", "result"),
     [
@@ -116,11 +108,6 @@ def test_a_config_is_derived_from_the_constructors():
     assert Sharper.from_config(config).get_config() == config
 
 
-def test_an_argument_that_is_not_kept_as_an_attribute_is_reported():
-    with pytest.raises(TypeError, match="Forgetful: .*self.margin"):
-        Forgetful().get_config()
-
-
 def test_a_subclass_gets_the_arguments_that_its_base_takes_from_the_model(monkeypatch):
     class Warm(BahdanauAttention):
         def __init__(self, *, temperature: float = 1.0, **kwargs):
@@ -130,8 +117,3 @@ def test_a_subclass_gets_the_arguments_that_its_base_takes_from_the_model(monkey
     monkeypatch.setitem(MECHANISMS, "warm", Warm)
     built = build("warm", {"temperature": 2.0}, units=3, max_source_length=9, initializer="zeros")
     assert (built.temperature, built.units, built.initializer) == (2.0, 3, "zeros")
-
-
-def test_arguments_without_a_name_are_refused():
-    with pytest.raises(TypeError, match="MemoryAttention: all arguments are keywords, such as num_slots=32"):
-        MemoryAttention(32)

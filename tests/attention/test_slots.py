@@ -193,7 +193,7 @@ def test_the_layer_in_a_model_of_unknown_length_masks_padding_and_is_saved(writi
 
 def test_options_of_the_layer_are_checked():
     with pytest.raises(OptionError, match="writing: 'window' is none of windows, weights, means; did you mean windows"):
-        SlotMemory(num_slots=3, writing="window")
+        SlotMemory(3, "window")
 
 
 def nested(**options):

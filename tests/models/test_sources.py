@@ -11,7 +11,7 @@ from helpers.runs import NO_STRATEGY
 from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.vocabulary import EOS, PAD
 from memattn.models.embeddings import FeatureReader
-from memattn.models.encoder import Encoder
+from memattn.models.encoder import RecurrentEncoder
 from memattn.models.seq2seq import Seq2SeqConfig
 from memattn.search.searcher import Searcher
 from memattn.serving.scorer import Scorer
@@ -38,7 +38,7 @@ def feature_model(name="bahdanau", options=None, **switches):
 @pytest.mark.parametrize("length", [1, 7])
 def test_an_encoder_joins_the_same_neighbours_in_both_directions(length):
     config = Seq2SeqConfig(layers=3, units=4, encoder_reduce=[2, 3])
-    encoder = Encoder(config, initializer="glorot_uniform")
+    encoder = RecurrentEncoder(config, initializer="glorot_uniform")
     encoder.build((None, None, F))
     inputs = np.random.RandomState(3).randn(length, F).astype(np.float32)
     tops = []

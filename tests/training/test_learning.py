@@ -18,8 +18,6 @@ from memattn.training.config import OPTIMIZERS
 from memattn.training.config import optimizer as make_optimizer
 from memattn.training.step import TrainingStep, UpdateResult
 
-USABLE = [name for name in OPTIMIZERS if not (name == "nadam" and not KERAS_3)]
-
 
 @pytest.mark.slow
 def test_a_registered_loss_is_minimized(monkeypatch):
@@ -88,7 +86,7 @@ def values(model):
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        *((name, {}) for name in USABLE),
+        *((name, {}) for name in OPTIMIZERS),
         ("sgd", {"momentum": 0.9}),
         ("rmsprop", {"momentum": 0.9}),
         ("adam", {"amsgrad": True}),
@@ -112,13 +110,7 @@ def test_an_optimizer_resumes_from_a_checkpoint(name, options, tmp_path):
         np.testing.assert_array_equal(value, expected)
 
 
-@pytest.mark.skipif(KERAS_3, reason="Keras 3 saves the state of nadam")
-def test_nadam_is_refused_under_keras_2():
-    with pytest.raises(ConfigError, match="^training.optimizer: nadam: Keras 2 does not save all of its state"):
-        make_optimizer(TrainingConfig(optimizer="nadam"))
-
-
-@pytest.mark.parametrize("name", [name if name == "adam" else slow(name) for name in USABLE])
+@pytest.mark.parametrize("name", [name if name == "adam" else slow(name) for name in OPTIMIZERS])
 def test_an_optimizer_does_not_sum_gradients_over_replicas_again(name):
     values_by_strategy = []
     for strategy in (NO_STRATEGY, replicas(2)):

@@ -8,7 +8,7 @@ from memattn.attention.configured import Initializer
 from memattn.attention.memory import SCORINGS
 from memattn.attention.ops import masked_softmax, sum_dtype
 from memattn.attention.slots import SlotReader, value_scores
-from memattn.attention.windowed_memory import position_windows, with_windows
+from memattn.attention.windowed_memory import position_windows
 from memattn.options import PositiveInt, Range
 
 
@@ -61,10 +61,10 @@ class MemoryVariantAttention(SlotReader):
         if self.free_windows:
             if self.window_scale is None:  # in the constructor, it could not get the path of the enclosing layer
                 self.window_scale = self.add_weight(shape=(self.num_slots,), initializer="ones", name="window_scale")
-            windows = position_windows(self.num_slots, mask, sum_dtype(logits.dtype))
-            logits += tf.cast(windows, logits.dtype) * tf.cast(self.window_scale, logits.dtype)
+            windows = position_windows(self.num_slots, mask, logits.dtype)
+            logits += windows * tf.cast(self.window_scale, logits.dtype)
         elif self.position_windows:
-            logits = with_windows(logits, mask)
+            logits += position_windows(self.num_slots, mask, logits.dtype)
         return self.vote_scale * self._unscaled_alpha(logits, mask)
 
     def _unscaled_alpha(self, logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
