@@ -172,7 +172,8 @@ def test_every_weight_has_a_finite_gradient(model):
 @pytest.mark.slow
 @pytest.mark.parametrize("model", XLA_MODELS, indirect=True, ids=identify)
 def test_graph_and_xla_agree(model):
-    assert_same(search(model, SOURCES, jit_compile=True), search(model, SOURCES))
+    for sources in (SOURCES, SOURCES[:1]):  # XLA also compiles the encoder of a single sentence
+        assert_same(search(model, sources, jit_compile=True), search(model, sources))
 
 
 @pytest.mark.parametrize("name", CHOSEN or list(map(slow, ("memory", "local_m", "mocha"))))

@@ -36,10 +36,14 @@ def search(
     coverage=0.0,
     max_steps=None,
     table=TABLE,
+    follow=next_code,
     jit_compile=False,
     ngram=0,
 ) -> Hypotheses:
-    """Searches with the fake model: a source is its first state; table[state] holds logits of the next token."""
+    """Searches with the fake model: a source is its first state; table[state] holds logits of the next token.
+
+    follow(state, token) is the next state.
+    """
     vocabulary = table.shape[1]
     attending = {
         "attended": lambda state: tf.gather(tf.constant(ATTENTION * REAL), state[0][:, :, 0]),
@@ -49,7 +53,7 @@ def search(
 
     def step(tokens, state):
         (code,) = state
-        code = next_code(code, tokens[:, :, None])  # [B, k, 1]
+        code = follow(code, tokens[:, :, None])  # [B, k, 1]
         logits = tf.gather(tf.constant(table), code[:, :, 0])
         return tf.ensure_shape(logits, [None, beam_size, vocabulary]), (code,)
 
@@ -203,26 +207,10 @@ def test_values_out_of_range_are_refused(wrong, problem):
         beam_search(lambda *_: None, (), **numbers)
 
 
-def search_table(
-    table, jit_compile=False, *, batch=1, max_lengths=(5,), beam_size=3, max_steps=None, penalty=0.0, n_best=None
-):
-    """Searches with logits that depend on the last token alone, a row of `table` [V, V]; returns arrays."""
-
-    @tf.function(jit_compile=jit_compile)
-    def go():
-        return beam_search(
-            lambda tokens, state: (tf.gather(tf.constant(table), tokens), state),
-            tf.zeros([batch, beam_size]),
-            beam_size=beam_size,
-            n_best=n_best or beam_size,
-            max_lengths=tf.constant(max_lengths),
-            max_steps=max_steps or max(max_lengths),
-            length_penalty_weight=penalty,
-            start=START,
-            end=END,
-        )
-
-    return Hypotheses(*(tensor.numpy() for tensor in go()))
+def search_table(table, jit_compile=False, *, max_lengths=(5,), beam_size=3, **options):
+    """Searches with logits that depend on the last token alone, a row of `table` [V, V]."""
+    options = {"table": table, "follow": lambda _, token: token, "jit_compile": jit_compile, **options}
+    return search([START] * len(max_lengths), max_lengths, beam_size=beam_size, **options)
 
 
 def chain(vocabulary, *logits):
@@ -295,29 +283,11 @@ def test_weights_that_are_nan_end_a_hypothesis():
 
 
 @without_and_with_xla
-def test_a_batch_of_unknown_size_may_need_no_step(jit_compile):
-    specification = [tf.TensorSpec([None], tf.int32)]
-
-    @tf.function(input_signature=specification, jit_compile=jit_compile)
-    def go(limits):
-        state = tf.zeros([tf.shape(limits)[0], 3])
-        step = lambda tokens, state: (tf.gather(tf.constant(chain(8, *DEAD_END)), tokens), state)  # noqa: E731
-        return beam_search(step, state, beam_size=3, max_lengths=limits, max_steps=4, start=START, end=END)
-
-    for limits in ([0, 0], [], [4, 0]):
-        results = go(tf.constant(limits, tf.int32))
-        assert results.tokens.shape == (len(limits), 1, 4)
-        assert results.lengths.numpy().ravel().tolist() == [{0: 0, 4: 2}[limit] for limit in limits]
-    assert (go(tf.constant([0])).tokens.numpy() == END).all()
-
-
-@without_and_with_xla
 def test_no_hypothesis_has_more_tokens_than_max_steps(jit_compile):
     """A maximum length above `max_steps` has the effect of `max_steps`, also on what counts as finished."""
     table = np.random.default_rng(5).normal(size=[8, 8]).astype(np.float32)
-    options = {"batch": 2, "penalty": 1.0}
     above, equal = (
-        search_table(table, jit_compile, max_lengths=limits, max_steps=3, **options) for limits in ([9, 2], [3, 2])
+        search_table(table, jit_compile, max_lengths=limits, max_steps=3, penalty=1.0) for limits in ([9, 2], [3, 2])
     )
     assert above.tokens.shape == (2, 3, 3)
     for array, expected_array in zip(above, equal, strict=True):

@@ -81,23 +81,6 @@ def searcher(model, **options):
     return Searcher(model, config)
 
 
-def test_a_sentence_has_the_same_samples_in_any_batch():
-    model = make_model("memory", {"num_slots": 2})
-    short, long = [4, 5, 6, EOS], [7, 8, 9, 4, 5, EOS]
-    sampler = searcher(model)
-    together = sampler(padded([short, long]).numpy(), np.array([11, 12]))
-    for number, source in ((11, short), (12, long)):
-        alone = sampler(padded([source], 9).numpy(), np.array([number]))
-        row, longest = number - 11, int(alone.lengths.max())
-        np.testing.assert_array_equal(alone.lengths[0], together.lengths[row])
-        np.testing.assert_array_equal(alone.tokens[0, :, :longest], together.tokens[row, :, :longest])
-        np.testing.assert_allclose(alone.scores[0], together.scores[row], rtol=1e-4)
-    again = sampler(padded([short, long]).numpy(), np.array([13, 12]))
-    assert (again.tokens[1] == together.tokens[1]).all()
-    assert (again.tokens[0] != together.tokens[0]).any()
-    assert (searcher(model, seed=2)(padded([short, long]).numpy()).tokens != together.tokens).any()
-
-
 def test_scores_are_log_probabilities_of_the_model_at_any_temperature():
     model = make_model("bahdanau", {})
     model.output_layer.bias.assign(tf.concat([[-1e9], tf.zeros(10)], 0))  # a Scorer skips PAD
@@ -156,19 +139,6 @@ def test_a_dead_end_leaves_the_other_samples_alone(dead_logit, options, jit_comp
     assert (lengths[0] == ended).all()
     assert (tokens[0, ~ended] == 1).all()
     assert (np.argsort(~ended, kind="stable") == np.arange(16)).all()  # best first
-
-
-def test_samples_of_a_batch_of_unknown_size_may_need_no_step():
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)])
-    def run(limits):
-        uniforms = tf.zeros([3, tf.shape(limits)[0], 2])
-        step = lambda tokens, state: (tf.zeros([tf.shape(tokens)[0], 2, 4]), state)  # noqa: E731
-        return sample(step, (), uniforms=uniforms, max_lengths=limits, start=0, end=1)
-
-    for limits in ([0, 0], []):
-        tokens, lengths, scores = run(tf.constant(limits, tf.int32))
-        assert (tokens.shape, lengths.shape, scores.shape) == ((len(limits), 2, 3), *[(len(limits), 2)] * 2)
-        assert (tokens.numpy() == 1).all()
 
 
 @pytest.mark.parametrize(("ngram", "jit_compile"), [(1, False), slow(2, True)])
