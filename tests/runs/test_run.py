@@ -1,4 +1,4 @@
-"""A run folder: what it holds, that it is read once, what is refused when it is made again; provenance of results."""
+"""A run folder: what it holds, what is refused when it is made again; provenance of results."""
 
 import json
 import os
@@ -29,17 +29,6 @@ def create(tmp_path):
         return run
 
     return create
-
-
-def test_a_run_reads_each_file_once(tiny_config, create):
-    config = tiny_config()
-    folder = create(config).folder
-    run = Run(folder)
-    for _ in range(2):
-        assert (run.config, run.metadata, run.vocabulary.tokens[-2:]) == (config, METADATA, ["a", "b"])
-        assert run.source_metadata == {"source_features": 3}
-        for name in os.listdir(folder):
-            os.remove(os.path.join(folder, name))
 
 
 def test_scores_and_results_are_those_of_their_files(tiny_config, create):

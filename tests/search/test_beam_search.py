@@ -31,49 +31,34 @@ def search(
     max_lengths,
     *,
     beam_size,
-    n_best=None,
     penalty=0.0,
     coverage=0.0,
-    max_steps=None,
     table=TABLE,
     follow=next_code,
     jit_compile=False,
-    ngram=0,
-) -> Hypotheses:
+    **options,
+):
     """Searches with the fake model: a source is its first state; table[state] holds logits of the next token.
 
-    follow(state, token) is the next state.
+    follow(state, token) is the next state; `options` are those of `beam_search`.
     """
-    vocabulary = table.shape[1]
-    attending = {
-        "attended": lambda state: tf.gather(tf.constant(ATTENTION * REAL), state[0][:, :, 0]),
-        "covered": tf.tile(tf.constant(1.0 - REAL, tf.float32)[None], [len(sources), 1]),
-        "coverage_penalty_weight": coverage,
-    }
+    options = {"n_best": beam_size, "max_steps": max(max_lengths), "length_penalty_weight": penalty, **options}
+    if coverage:
+        options["attended"] = lambda state: tf.gather(tf.constant(ATTENTION * REAL), state[0][:, :, 0])
+        options["covered"] = tf.tile(tf.constant(1.0 - REAL, tf.float32)[None], [len(sources), 1])
+        options["coverage_penalty_weight"] = coverage
 
     def step(tokens, state):
         (code,) = state
         code = follow(code, tokens[:, :, None])  # [B, k, 1]
         logits = tf.gather(tf.constant(table), code[:, :, 0])
-        return tf.ensure_shape(logits, [None, beam_size, vocabulary]), (code,)
+        return tf.ensure_shape(logits, [None, beam_size, table.shape[1]]), (code,)
 
     @tf.function(jit_compile=jit_compile)
     def run(sources, max_lengths):
-        return beam_search(
-            step,
-            (tf.tile(sources[:, None, None], [1, beam_size, 1]),),
-            beam_size=beam_size,
-            n_best=n_best or beam_size,
-            max_lengths=max_lengths,
-            max_steps=max_steps or max(max_lengths_given),
-            length_penalty_weight=penalty,
-            no_repeat_ngram_size=ngram,
-            start=START,
-            end=END,
-            **(attending if coverage else {}),
-        )
+        state = (tf.tile(sources[:, None, None], [1, beam_size, 1]),)
+        return beam_search(step, state, beam_size=beam_size, max_lengths=max_lengths, start=START, end=END, **options)
 
-    max_lengths_given = list(max_lengths)
     hypotheses = run(tf.constant(sources, tf.int32), tf.constant(max_lengths, tf.int32))
     return Hypotheses(*(tensor.numpy() for tensor in hypotheses))
 
@@ -298,7 +283,7 @@ def test_no_hypothesis_has_more_tokens_than_max_steps(jit_compile):
 def test_no_ngram_is_repeated(ngram, jit_compile):
     sources, lengths = list(range(20, 28)), [9, 8, 12, 5] * 2
     options = {"beam_size": 3, "penalty": 0.6}
-    results = search(sources, lengths, ngram=ngram, jit_compile=jit_compile, **options)
+    results = search(sources, lengths, no_repeat_ngram_size=ngram, jit_compile=jit_compile, **options)
     free = search(sources, lengths, **options)
     for row, (source, length) in enumerate(zip(sources, lengths, strict=True)):
         assert_same(hypotheses_of(results, row), plain_beam_search(source, length, 3, 0.6, ngram=ngram))

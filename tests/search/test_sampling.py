@@ -46,25 +46,28 @@ def test_tokens_of_probability_0_are_never_drawn(options):
     assert set(tokens.numpy().ravel()) <= {1, 3}
 
 
-@pytest.mark.parametrize(("jit_compile", "penalty"), [(False, 1.0), slow(True, 0.0)])
-def test_samples_end_at_the_end_of_sentence_or_maximum_length_and_are_sorted(jit_compile, penalty):
-    def step(tokens, state):
-        del tokens
-        return tf.tile(tf.math.log([[[0.1, 0.2, 0.7]]]), [2, 64, 1]), state + 1
+def drawn(table, *, samples, max_lengths=(6,), jit_compile=False, **options):
+    """Samples with logits that depend on the last token alone, a row of `table` [V, V]; 0 starts, 1 ends."""
 
     @tf.function(jit_compile=jit_compile)
     def run(uniforms):
-        state = tf.zeros([2, 64], tf.int32)
-        options = {"max_lengths": tf.constant([6, 0]), "length_penalty_weight": penalty}
-        return sample(step, state, uniforms=uniforms, start=0, end=1, **options)
+        step = lambda tokens, state: (tf.gather(tf.constant(table, tf.float32), tokens), state)  # noqa: E731
+        state = tf.zeros([len(max_lengths), samples])
+        return sample(step, state, uniforms=uniforms, max_lengths=max_lengths, start=0, end=1, **options)
 
-    samples = run(tf.random.stateless_uniform([6, 2, 64], [1, 2]))
-    tokens, lengths, scores = (values.numpy() for values in samples)
+    uniforms = tf.random.stateless_uniform([max(max_lengths), len(max_lengths), samples], [1, 2])
+    return [values.numpy() for values in run(uniforms)]
+
+
+@pytest.mark.parametrize(("jit_compile", "penalty"), [(False, 1.0), slow(True, 0.0)])
+def test_samples_end_at_the_end_of_sentence_or_maximum_length_and_are_sorted(jit_compile, penalty):
+    log_probs = np.log([0.1, 0.2, 0.7])
+    options = {"length_penalty_weight": penalty, "jit_compile": jit_compile}
+    tokens, lengths, scores = drawn([log_probs] * 3, samples=64, max_lengths=[6, 0], **options)
     assert tokens.shape == (2, 64, 6)
     assert (lengths[1] == 0).all()
     assert (np.diff(scores[0]) <= 0).all()
     assert len(set(lengths[0])) > 3
-    log_probs = np.log([0.1, 0.2, 0.7])
     for row, length, score in zip(tokens[0], lengths[0], scores[0], strict=True):
         assert (row[length:] == 1).all()
         assert 1 not in row[:length]
@@ -109,20 +112,6 @@ def test_values_out_of_range_are_refused(wrong):
         sample(lambda *_: None, (), uniforms=tf.zeros([2, 1, 1]), **wrong, max_lengths=[2], start=1, end=2)
 
 
-def drawn(table, *, batch=1, samples=4, steps=6, max_lengths=None, jit_compile=False, **options):
-    """Samples with logits that depend on the last token alone, a row of `table` [V, V]; 0 starts, 1 ends."""
-
-    @tf.function(jit_compile=jit_compile)
-    def run(uniforms):
-        step = lambda tokens, state: (tf.gather(tf.constant(table, tf.float32), tokens), state)  # noqa: E731
-        limits = [steps] * batch if max_lengths is None else max_lengths
-        return sample(
-            step, tf.zeros([batch, samples]), uniforms=uniforms, max_lengths=limits, start=0, end=1, **options
-        )
-
-    return [values.numpy() for values in run(tf.random.stateless_uniform([steps, batch, samples], [1, 2]))]
-
-
 @pytest.mark.parametrize(("options", "jit_compile"), [({}, False), slow({"top_k": 2, "top_p": 0.9}, True)])
 @pytest.mark.parametrize("dead_logit", [-np.inf, np.nan])
 def test_a_dead_end_leaves_the_other_samples_alone(dead_logit, options, jit_compile):
@@ -145,7 +134,7 @@ def test_a_dead_end_leaves_the_other_samples_alone(dead_logit, options, jit_comp
 def test_no_sample_repeats_an_ngram(ngram, jit_compile):
     table = np.random.default_rng(4).normal(size=[6, 6])
     table[:, 1] = -3.0
-    options = {"samples": 32, "steps": 12, "jit_compile": jit_compile}
+    options = {"samples": 32, "max_lengths": [12], "jit_compile": jit_compile}
     unlimited = drawn(table, no_repeat_ngram_size=0, **options)[0][0]
     tokens, lengths, scores = (values[0] for values in drawn(table, no_repeat_ngram_size=ngram, **options))
 

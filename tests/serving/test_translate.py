@@ -30,7 +30,6 @@ from memattn.models.interface import Ensemble
 from memattn.runs.run import Run
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
-from memattn.search.translation import Translation
 from memattn.serving.lines import available_lines
 from memattn.serving.scorer import PairScorer
 from memattn.serving.translator import split
@@ -77,28 +76,6 @@ def with_decoding(trained, **changes):
     """A trained run with other options of the search."""
     decoding = dataclasses.replace(trained.config.decoding, **changes)
     return dataclasses.replace(trained, config=dataclasses.replace(trained.config, decoding=decoding))
-
-
-def test_odd_white_space_breaks_neither_lines_nor_columns(trained, tmp_path, monkeypatch):
-    """The output of a model may hold any white space, also as the escape of a character that BPE has split."""
-    blanks = "\t\r\v\f\x1c\x1e\x85\u2028\u2029\u00a0"
-    for name in ("source", "target"):
-        with open(tmp_path / name, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"a b{blank}c d e f\n" for blank in blanks)
-    escapes = [f"％{ord(blank):04x}" for blank in blanks]
-    n_best_lists = [[f"a b{escape}c".split(" "), ["d", escape]] for escape in escapes]
-    n_best_lists[0] = [["a", "b％@@", "0@@", "0@@", "0@@", "a", "c"], []]  # the escape of a line feed, split into units
-    translations = [Translation(hypotheses, [-1.0, -2.0]) for hypotheses in n_best_lists]
-    monkeypatch.setattr(evaluation, "decode", lambda *_: (translations, 1.0))
-    trained = with_decoding(with_form(trained, "tokenized"), n_best=2)
-    test_set = read_files(trained, str(tmp_path / "source"), str(tmp_path / "target"))
-    write(evaluation.evaluate(trained, test_set, repeats=1), trained, str(tmp_path), num_plots=0)
-    texts = {path.stem: path.read_bytes().decode() for path in tmp_path.glob("*.t[xs][tv]")}
-    assert texts.keys() >= {"hypotheses", "references", "hypotheses.detokenized", "references.detokenized", "n_best"}
-    for name, text in texts.items():
-        assert len(text.splitlines()) == text.count("\n") == (20 if name == "n_best" else 10), name
-        assert text.count("\t") == (40 if name == "n_best" else 0), name
-    assert texts["hypotheses"].splitlines()[-1] == "a b\u00a0c"
 
 
 @pytest.mark.long
