@@ -112,12 +112,3 @@ def test_models_are_loaded_in_a_new_process_with_equal_outputs(tmp_path):
         np.savez(tmp_path / f"{name}.npz", *arguments, model(*arguments))
     result = run_python("-c", LOAD, tmp_path / "layer", tmp_path / "model")
     assert result.returncode == 0, result.stderr[-3000:]
-
-
-def test_a_subclass_of_the_same_name_does_not_replace_the_registered_class():
-    class MemoryAttention(attention.MemoryAttention):
-        pass
-
-    registered = tf.keras.utils.get_registered_object("memattn>MemoryAttention")
-    assert registered is attention.MemoryAttention
-    assert MemoryAttention is not registered

@@ -21,15 +21,13 @@ NO_RUN = "nowhere: no such folder; memattn-train makes run folders"
 
 
 def test_a_process_that_cannot_get_a_lock_names_its_holder(tmp_path):
-    lock = str(tmp_path / "new" / "lock")
-    with processes.locked(lock, "here", "is at work"):
+    lock = str(tmp_path / "new" / "lock"), "here", "is at work"
+    refused = pytest.raises(RunError, match=f"^here: process {os.getpid()} on {platform.node()} is at work$")
+    with processes.locked(*lock):
         for _ in range(2):  # the first refusal must not erase the holder's name
-            with (
-                pytest.raises(RunError, match=f"^here: process {os.getpid()} on {platform.node()} is at work$"),
-                processes.locked(lock, "here", "is at work"),
-            ):
+            with refused, processes.locked(*lock):
                 pass
-    with processes.locked(lock, "here", "is at work"):
+    with processes.locked(*lock):
         pass
 
 
@@ -190,7 +188,7 @@ UNWRITABLE = "/proc"  # even for root
     ids=["cut off", "no such key", "no mapping", "another type"],
 )
 def test_bad_json_is_refused_with_its_path(content, kinds, message, tmp_path):
-    path = tmp_path / "facts.json"
+    path = tmp_path / "values.json"
     path.write_text(content)
     with pytest.raises(DataError) as refused:
         files.read_json(str(path), kinds)

@@ -2,35 +2,72 @@
 
 import hashlib
 import json
+import os
 import struct
+import sys
+import tarfile
 import zlib
 
 import bible
 import debian
 import descriptions
 import pytest
-from helpers import debian as fake_debian
 from helpers.files import lines_of
 from helpers.repository import ROOT, run_python
 
 from memattn.data import corpus
 from memattn.errors import ConfigError, RunError
 
+# Programs that stand in for apt-get and dpkg-deb; their packages are tar archives.
+PROGRAMS = {
+    "apt-get": """
+import glob, os, shutil, sys
+archive, (_, configuration, action, *names) = {archive!r}, sys.argv[1:]
+print("apt-get", action, *names, file=open(os.path.join(archive, "log"), "a"))
+if action == "update":
+    shutil.copy(configuration, archive)
+    for path in glob.glob(os.path.join(archive, "*Translation-*")):
+        shutil.copy(path, "lists")
+for name in names:
+    packages = glob.glob(os.path.join(archive, name + "_*.deb")) or sys.exit("E: Unable to locate package " + name)
+    shutil.copy(packages[0], ".")
+""",
+    "dpkg-deb": """
+import sys, tarfile
+tarfile.open(sys.argv[2]).extractall(sys.argv[3], filter="data")
+""",
+}
+
+
+def fake_programs(folder):
+    """Writes the programs into a folder, which is apt-get's archive; returns an environment in which they run."""
+    for name, program in PROGRAMS.items():
+        path = folder / name
+        path.write_text(f"#!{sys.executable}\n{program.replace('{archive!r}', repr(str(folder)))}")
+        path.chmod(0o755)
+    return {**os.environ, "PATH": os.pathsep.join([str(folder), os.environ["PATH"]])}
+
+
+def write_package(path, folder):
+    """Writes a package with the files of a folder."""
+    with tarfile.open(path, "w") as archive:
+        archive.add(folder, arcname=".")
+
 
 def write_module(folder, testaments):
     """Writes a module whose testaments are lists of blocks, which are lists of entries."""
     folder.mkdir(parents=True)
     for testament, blocks in testaments.items():
-        starts = places = compressed = b""
+        starts = positions = compressed = b""
         for number, entries in enumerate(blocks):
             text = b""
             for entry in map(str.encode, entries):
-                places += struct.pack("<IIH", number if entry else 0, len(text), len(entry))
+                positions += struct.pack("<IIH", number if entry else 0, len(text), len(entry))
                 text += entry
             block = zlib.compress(text)
             starts += struct.pack("<III", len(compressed), len(block), len(text))
             compressed += block
-        for kind, content in {"s": starts, "v": places, "z": compressed}.items():
+        for kind, content in {"s": starts, "v": positions, "z": compressed}.items():
             (folder / f"{testament}.bz{kind}").write_bytes(content)
 
 
@@ -58,9 +95,9 @@ def test_one_command_downloads_and_prepares_joined_verses(tmp_path):
         start = ["", '<milestone type="x-importer"/>']
         testaments = {testament: [start, *blocks] for testament, blocks in books.items()}
         write_module(tmp_path / package / folder, testaments)
-        fake_debian.write_package(archive / f"{package}_1.0_all.deb", tmp_path / package)
+        write_package(archive / f"{package}_1.0_all.deb", tmp_path / package)
     command = [ROOT / "data/bible.py", "--workers=1", "--bpe_units=40", "--verses=4"]
-    environment = {**fake_debian.environment(archive), "PYTHONPATH": str(ROOT)}
+    environment = {**fake_programs(archive), "PYTHONPATH": str(ROOT)}
     result = run_python(*command, folder=tmp_path, env=environment)
     assert result.returncode == 0, result.stderr
     assert "_1.0_all.deb: not the version that the documentation describes" in result.stderr
@@ -131,7 +168,7 @@ def archive(tmp_path):
 
 def run(recipe, archive):
     command = [ROOT / "data" / recipe, "--workers", "1", "--bpe_units", "40"]
-    environment = {**fake_debian.environment(archive), "PYTHONPATH": str(ROOT)}
+    environment = {**fake_programs(archive), "PYTHONPATH": str(ROOT)}
     return run_python(*command, folder=archive.parent, env=environment)
 
 
@@ -155,8 +192,8 @@ def test_descriptions_and_synopses_are_downloaded_and_prepared(archive, tmp_path
     assert not (archive / "log").exists()  # the list was there
 
 
-def test_what_apt_lacks_or_fails_to_do_is_said(archive, tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", fake_debian.environment(archive)["PATH"])
+def test_problems_of_apt_are_reported(archive, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", fake_programs(archive)["PATH"])
     with pytest.raises(RunError, match="the archive has no descriptions in 'fr', or cannot be reached; put "):
         debian.descriptions(["en", "fr"], str(tmp_path / "lists"))
     (archive / "apt-get").write_text("#!/bin/sh\necho 'W: slow' >&2\necho 'E: no network' >&2\nexit 100\n")

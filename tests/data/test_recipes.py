@@ -124,7 +124,7 @@ def test_a_file_of_the_archive_that_is_missing_or_there_twice_is_named(serve, tm
         wmt17.fetch("en-de", url, str(tmp_path))
 
 
-def test_a_number_of_pairs_unlike_the_papers_is_reported():
+def test_a_number_of_pairs_that_differs_from_that_of_the_paper_is_reported():
     assert wmt17.problem("en-tr", 207_373) is wmt17.problem("en-de", 5_852_458) is None
     assert "and 207,373 in the paper" in wmt17.problem("en-tr", 207_372)
     assert "and about 5,900,000 in the paper" in wmt17.problem("en-de", 5_800_000)

@@ -78,8 +78,8 @@ def test_a_manifest_has_text_voice_and_rate_of_each_recording(speak, tmp_path):
             assert spoken == f"-v {row['voice']} -s {row['rate']} {row['text']}\n"
             assert 130 <= row["rate"] <= 210
             assert (row["voice"] in spoken_captions.HEARD) == (split != "unheard")
-    facts = json.loads((tmp_path / "spoken" / "synthesizer.json").read_text())
-    assert facts["version"] == "eSpeak NG text-to-speech: 1.5"
+    stored = json.loads((tmp_path / "spoken" / "synthesizer.json").read_text())
+    assert stored["version"] == "eSpeak NG text-to-speech: 1.5"
 
 
 def test_the_split_unheard_has_the_texts_and_rates_of_test():

@@ -55,7 +55,7 @@ def test_an_unpacked_archive_is_a_run_with_the_scores_of_its_card_and_rounded_we
     ],
 )
 @pytest.mark.slow
-def test_what_cannot_be_packed_is_named_in_one_line(tmp_path, command, arguments, message):
+def test_a_wrong_name_or_run_is_reported_in_one_line(tmp_path, command, arguments, message):
     assert command(tmp_path, "scripts.pack_model", *arguments) == [2, "", f"error: {message}\n"]
     assert not list(tmp_path.iterdir())
 

@@ -129,7 +129,7 @@ def test_an_exported_run_translates_text_as_the_run_does(runs, tmp_path):
         ("memory", {}, {"coverage_penalty": 0.1}, "decoding.coverage_penalty: is not exported to ONNX"),
     ],
 )
-def test_what_is_not_exported_is_an_error(tmp_path, name, switches, decoding, problem):
+def test_models_that_cannot_be_exported_are_refused(tmp_path, name, switches, decoding, problem):
     run = trained(make_model(name, {}, **switches), **decoding)
     with pytest.raises(ConfigError, match=f"^{problem}"):
         export(run, str(tmp_path / "onnx"))
