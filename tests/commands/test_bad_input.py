@@ -195,15 +195,6 @@ def test_a_run_without_a_readable_checkpoint_is_refused(folder, command, advice,
     assert contents(run_dir) == before
 
 
-@pytest.mark.parametrize("name", [CHECKPOINTS, "events"])
-def test_a_file_where_training_needs_a_folder_is_reported_before_the_first_step(name, config, tmp_path, capsys):
-    run_dir = tmp_path / "new"
-    run_dir.mkdir()
-    (run_dir / name).touch()
-    assert status_of_refusal(capsys, lambda: trains(config, run_dir), f"new/{name}: File exists") == FAILURE
-    assert not glob.glob(str(run_dir / "*" / "step-*"))
-
-
 @pytest.mark.slow
 def test_weights_that_become_nan_in_a_run_are_reported_with_the_batch_and_the_last_checkpoint(
     config, tmp_path, monkeypatch, capsys
