@@ -63,7 +63,7 @@ def drawn(table, *, samples, max_lengths=(6,), jit_compile=False, **options):
 def test_samples_end_at_the_end_of_sentence_or_maximum_length_and_are_sorted(jit_compile, penalty):
     log_probs = np.log([0.1, 0.2, 0.7])
     options = {"length_penalty_weight": penalty, "jit_compile": jit_compile}
-    tokens, lengths, scores = drawn([log_probs] * 3, samples=64, max_lengths=[6, 0], **options)
+    tokens, lengths, scores = drawn(np.tile(log_probs, [3, 1]), samples=64, max_lengths=[6, 0], **options)
     assert tokens.shape == (2, 64, 6)
     assert (lengths[1] == 0).all()
     assert (np.diff(scores[0]) <= 0).all()
