@@ -107,7 +107,7 @@ def finished(tmp_path_factory):
 
     Its path has a blank and other characters that shells and TensorFlow might treat specially.
     """
-    folder = tmp_path_factory.mktemp("finished {run} (50%) 'a'")
+    folder = tmp_path_factory.mktemp("finished {run} (50%)")
     with open(folder / "output.txt", "w", encoding="utf-8") as output, contextlib.redirect_stdout(output):
         assert train(tiny({"data.folder": str(folder / "data")}), str(folder / "run"), NO_STRATEGY) == 0
     return folder / "run"
