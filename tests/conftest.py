@@ -103,8 +103,11 @@ def tiny_config(write_config):
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
-    """The folder of a finished run of TINY, which no test changes; what it printed is beside it, in output.txt."""
-    folder = tmp_path_factory.mktemp("finished")
+    """The folder of a finished run of TINY, which no test changes; what it printed is beside it, in output.txt.
+
+    Its path has a blank and other characters that shells and TensorFlow might treat specially.
+    """
+    folder = tmp_path_factory.mktemp("finished {run} (50%)")
     with open(folder / "output.txt", "w", encoding="utf-8") as output, contextlib.redirect_stdout(output):
         assert train(tiny({"data.folder": str(folder / "data")}), str(folder / "run"), NO_STRATEGY) == 0
     return folder / "run"

@@ -100,18 +100,13 @@ def test_bahdanau_attention_equals_its_equations(cache_keys):
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.3])
-def test_luong_attention_equals_its_equation(scale):
-    mechanism = attention.LuongAttention(units=U, scale=scale)
+def test_luong_attention_equals_its_equations(scale):
+    general, dot = attention.LuongAttention(units=U, scale=scale), attention.LuongDotAttention(scale=scale)
     assert_content_attention(
-        mechanism, lambda queries, states: scale * queries @ (states @ array(mechanism.key_layer.kernel)).T
+        general, lambda queries, states: scale * queries @ (states @ array(general.key_layer.kernel)).T
     )
-
-
-@pytest.mark.parametrize("scale", [1.0, 0.3])
-def test_energies_of_luong_dot_are_scaled_dot_products(scale):
-    queries = np.random.default_rng(1).normal(size=(B, Q, D)).astype(np.float32)
-    mechanism = attention.LuongDotAttention(scale=scale)
-    assert_content_attention(mechanism, lambda queries, states: scale * queries @ states.T, queries)
+    as_wide_as_states = np.random.default_rng(1).normal(size=(B, Q, D)).astype(np.float32)
+    assert_content_attention(dot, lambda queries, states: scale * queries @ states.T, as_wide_as_states)
 
 
 def test_luong_dot_refuses_queries_and_states_of_different_widths():

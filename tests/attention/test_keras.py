@@ -1,4 +1,4 @@
-"""Every mechanism is an ordinary Keras layer: shapes, functional models, `.keras` files, exports."""
+"""Every mechanism is an ordinary Keras layer: shapes, functional models, `.keras` files."""
 
 import numpy as np
 import pytest
@@ -112,21 +112,3 @@ def test_models_are_loaded_in_a_new_process_with_equal_outputs(tmp_path):
         np.savez(tmp_path / f"{name}.npz", *arguments, model(*arguments))
     result = run_python("-c", LOAD, tmp_path / "layer", tmp_path / "model")
     assert result.returncode == 0, result.stderr[-3000:]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not KERAS_3, reason="Keras 2 exports by tf.saved_model.save")
-def test_a_functional_model_is_exported(tmp_path):
-    model = functional()
-    model.export(str(tmp_path / "exported"), verbose=False)
-    exported = tf.saved_model.load(str(tmp_path / "exported"))
-    np.testing.assert_allclose(exported.serve(tf.constant(SOURCE)), model(SOURCE), atol=1e-5)
-
-
-def test_a_subclass_of_the_same_name_does_not_replace_the_registered_class():
-    class MemoryAttention(attention.MemoryAttention):
-        pass
-
-    registered = tf.keras.utils.get_registered_object("memattn>MemoryAttention")
-    assert registered is attention.MemoryAttention
-    assert MemoryAttention is not registered

@@ -23,14 +23,19 @@ D, U = STATES.shape[2], QUERIES.shape[2]
 ARGUMENTS = {"units": E, "max_source_length": S, "initializer": "glorot_uniform"}
 
 
-def run(mechanism, seed=None):
-    """Scores [B, T, S] of the queries, one after the other."""
+def scores_of(mechanism, seed=None):
+    """Scores [B, T, S] of the queries, one after the other, as a tensor."""
     memory = mechanism.memorize(tf.constant(STATES), tf.constant(MASK))
     state, scores_by_step = mechanism.initial_state(memory, 1), []
     for step in range(T):
         scores, state = mechanism.score(tf.constant(QUERIES[:, step : step + 1]), memory, state, seed)
         scores_by_step.append(scores[:, 0])
-    return tf.stack(scores_by_step, 1).numpy()
+    return tf.stack(scores_by_step, 1)
+
+
+def run(mechanism, seed=None):
+    """Scores [B, T, S] of the queries, as an array."""
+    return scores_of(mechanism, seed).numpy()
 
 
 def randomized(mechanism, scale=1.5):
@@ -126,17 +131,13 @@ def test_adaptive_chunks_and_their_gradients_are_finite_for_energies_75_apart(ji
     g.assign(g * 75 / max(spans))
 
     @tf.function(jit_compile=jit_compile)
-    def scores_and_gradients(states, queries, mask):
+    def scores_and_gradients():
         with tf.GradientTape() as tape:
-            memory = mechanism.memorize(states, mask)
-            state, total, steps = mechanism.initial_state(memory, 1), 0.0, []
-            for step in range(T):
-                scores, state = mechanism.score(queries[:, step : step + 1], memory, state, None)
-                steps.append(scores[:, 0])
-                total += tf.reduce_sum(tf.square(scores))
-        return tf.stack(steps, 1), tape.gradient(total, mechanism.trainable_variables)
+            scores = scores_of(mechanism)
+            total = tf.reduce_sum(tf.square(scores))
+        return scores, tape.gradient(total, mechanism.trainable_variables)
 
-    scores, gradients = scores_and_gradients(*map(tf.constant, (STATES, QUERIES, MASK)))
+    scores, gradients = scores_and_gradients()
     for row, length in enumerate(LENGTHS):
         p = sigmoid(energies(mechanism.stop_energy, row)[:, :length])
         chunk = chunks(energies(mechanism.chunk_energy, row)[:, :length], "adaptive")

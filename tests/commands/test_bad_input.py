@@ -45,7 +45,6 @@ def status_of_refusal(capsys, command, *fragments):
         ("data:\n\tcopy: {}\n", ":2: not valid YAML: "),
         ("model: {units: 3\n", ":3: not valid YAML: expected ',' or '}', but got '<stream end>' (while parsing a "),
         ("model:\n  bridge: 'dense\n", "unexpected end of stream (while scanning a quoted scalar of line 3)"),
-        ("data: {folder: 2017-29-09}\n", ": not valid YAML: month must be in 1..12"),
         ("data: {folder: 2017-09-09}\n", ":1: data.folder: expected a str or null, not datetime.date(2017, 9, 9); "),
         ("model:\n  units: 3\n  units: 4\n", ":4: model.units: given twice"),
         ("trianing: {}\n", ":2: trianing: unknown key; did you mean training?; known keys: data, model, "),
@@ -76,16 +75,6 @@ def test_a_broken_config_is_refused(content, message, tmp_path, capsys):
 )
 def test_a_broken_override_is_refused(override, message, capsys):
     assert status_of_refusal(capsys, lambda: configs.load("copy/small", [override]), message) == USAGE
-
-
-@pytest.mark.parametrize(
-    ("path", "problem"),
-    [("none.yaml", "No such file or directory"), ("", "Is a directory"), ("file/x.yaml", "Not a directory")],
-)
-def test_a_config_that_cannot_be_read_is_refused(path, problem, tmp_path, capsys):
-    (tmp_path / "file").touch()
-    path = str(tmp_path / path)
-    assert status_of_refusal(capsys, lambda: configs.load(path, []), f"{path}: ", problem) == USAGE
 
 
 def few_steps(data, changes=None):
@@ -175,23 +164,9 @@ def test_a_broken_run_is_refused(name, config, run_dir, capsys):
     assert contents(run_dir) == before
 
 
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        (lambda run: evaluate(run / "deeper"), "run/deeper: no such folder"),
-        (lambda run: evaluate(run, split="test"), "data: has no split test to evaluate on; it has train, valid"),
-        (lambda run: evaluate(run, "model.units=9"), "--set model.units: "),
-        (
-            lambda run: trains(few_steps(run.parent / "data", {"model.units": 9, "training.seed": 2}), run),
-            "model.units (8 there, 9 here), training.seed (1 there, 2 here)",
-        ),
-    ],
-    ids=["nowhere", "split", "model", "config"],
-)
-def test_another_use_of_a_run_is_refused(command, message, trained, capsys):
-    before = contents(trained[1])
-    assert status_of_refusal(capsys, lambda: command(trained[1]), message) == USAGE
-    assert contents(trained[1]) == before
+def test_a_split_that_the_corpus_lacks_is_refused(trained, capsys):
+    message = "data: has no split test to evaluate on; it has train, valid"
+    assert status_of_refusal(capsys, lambda: evaluate(trained[1], split="test"), message) == USAGE
 
 
 @pytest.mark.parametrize("part", ["data-00000-of-00001", "index"])
@@ -218,21 +193,6 @@ def test_a_run_without_a_readable_checkpoint_is_refused(folder, command, advice,
     with pytest.warns(UserWarning, match="skipped"):
         assert status_of_refusal(capsys, lambda: command(config, run_dir), f"{folder}: ", advice) == FAILURE
     assert contents(run_dir) == before
-
-
-def test_a_run_whose_list_of_checkpoints_is_lost_lists_them_by_their_names(config, run_dir, capsys):
-    (run_dir / CHECKPOINTS / "checkpoint").unlink()
-    assert trains(config, run_dir) == 0
-    assert f"({run_dir / CHECKPOINTS / 'step-4'})\n" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("name", [CHECKPOINTS, "events"])
-def test_a_file_where_training_needs_a_folder_is_reported_before_the_first_step(name, config, tmp_path, capsys):
-    run_dir = tmp_path / "new"
-    run_dir.mkdir()
-    (run_dir / name).touch()
-    assert status_of_refusal(capsys, lambda: trains(config, run_dir), f"new/{name}: File exists") == FAILURE
-    assert not glob.glob(str(run_dir / "*" / "step-*"))
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ def test_the_line_on_progress_stays_below_what_is_printed_and_is_erased_at_the_e
         console.say("first")
         console.redraw()
         console.say("2nd")
-    assert output.written.replace("\r\n", "\n").split("\r")[::2] == [
+    assert output.getvalue().replace("\r\n", "\n").split("\r")[::2] == [
         "step 0  a loss",
         "first\nstep 1  a loss",
         "step 2  a loss",
@@ -29,7 +29,7 @@ def test_the_line_on_progress_is_cut_at_the_width_of_the_terminal(monkeypatch):
     for columns, expected in ((26, "step 10  loss 1.5  best 9"), (25, "step 10  loss 1.5  best "), (5, "step")):
         with terminal(monkeypatch, columns) as output, console.showing(lambda: parts):
             pass
-        drawn, *_ = output.written.split("\r")
+        drawn, *_ = output.getvalue().split("\r")
         assert drawn == expected
 
 

@@ -1,4 +1,4 @@
-"""Locks between processes (here threads), files that two processes write, and how processes end."""
+"""Locks between processes (here threads), files that processes write and read, and how processes end."""
 
 import contextlib
 import errno
@@ -14,24 +14,20 @@ import pytest
 from helpers.repository import ROOT, run_command, run_python
 
 from memattn import files, processes
-from memattn.errors import RunError
+from memattn.errors import DataError, RunError
 
 RUN = ROOT / "tests/runs/version_0_2"
 NO_RUN = "nowhere: no such folder; memattn-train makes run folders"
 
-pytestmark = pytest.mark.slow
-
 
 def test_a_process_that_cannot_get_a_lock_names_its_holder(tmp_path):
-    lock = str(tmp_path / "new" / "lock")
-    with processes.locked(lock, "here", "is at work"):
+    lock = str(tmp_path / "new" / "lock"), "here", "is at work"
+    refused = pytest.raises(RunError, match=f"^here: process {os.getpid()} on {platform.node()} is at work$")
+    with processes.locked(*lock):
         for _ in range(2):  # the first refusal must not erase the holder's name
-            with (
-                pytest.raises(RunError, match=f"^here: process {os.getpid()} on {platform.node()} is at work$"),
-                processes.locked(lock, "here", "is at work"),
-            ):
+            with refused, processes.locked(*lock):
                 pass
-    with processes.locked(lock, "here", "is at work"):
+    with processes.locked(*lock):
         pass
 
 
@@ -118,6 +114,7 @@ def test_an_interruption_while_a_file_is_written_leaves_no_file(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "script",
     sorted(
@@ -134,6 +131,7 @@ def test_help_of_a_script_is_printed_without_warnings_or_tensorflow(script):
     assert not any(line.endswith("| tensorflow") for line in lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
@@ -165,6 +163,7 @@ def test_errors_in_flags_folders_and_files_are_reported_before_tensorflow_is_imp
     assert not any(line.endswith("| tensorflow") for line in lines)
 
 
+@pytest.mark.slow
 def test_a_stack_trace_is_printed_on_request():
     arguments = ["memattn.train", "--config", "nowhere.yaml", "--run_dir", "run"]
     line = "error: nowhere.yaml: cannot read the config: No such file or directory; shipped configs: "
@@ -173,3 +172,40 @@ def test_a_stack_trace_is_printed_on_request():
         assert failed.returncode == 2
         assert failed.stderr.splitlines()[-1].startswith(line)
         assert ("Traceback (most recent call last):" in failed.stderr) == (value == "1")
+
+
+UNWRITABLE = "/proc"  # even for root
+
+
+@pytest.mark.parametrize(
+    ("content", "kinds", "message"),
+    [
+        ('{"a": [1, 2', {}, "not JSON: Expecting ',' delimiter"),
+        ('{"a": {}}', {"b": int}, "b is missing"),
+        ("[1]", {"b": int}, "b is missing"),
+        (f'{{"a": "{"x" * 10_000}"}}', {"a": int}, f"a: expected int, not '{'x' * 75} ..."),
+    ],
+    ids=["cut off", "no such key", "no mapping", "another type"],
+)
+def test_bad_json_is_refused_with_its_path(content, kinds, message, tmp_path):
+    path = tmp_path / "values.json"
+    path.write_text(content)
+    with pytest.raises(DataError) as refused:
+        files.read_json(str(path), kinds)
+    assert str(refused.value).startswith(f"{path}: {message}")
+    assert len(str(refused.value)) < 300
+    assert "\n" not in str(refused.value)
+
+
+def test_a_folder_is_made_or_refused_if_no_file_can_be_written_into_it(tmp_path, monkeypatch):
+    files.make_folder(str(tmp_path / "a" / "b"))
+    monkeypatch.chdir(tmp_path)
+    files.make_folder("")
+    assert [len(names) for _, *names in os.walk(tmp_path)] == [2, 2, 2]
+    assert os.listdir(tmp_path / "a") == ["b"]
+    assert not os.listdir(tmp_path / "a" / "b")
+    (tmp_path / "file").touch()
+    for path in (UNWRITABLE, f"{UNWRITABLE}/new", str(tmp_path / "file")):
+        with pytest.raises(OSError) as caught:
+            files.make_folder(path)
+        assert caught.value.filename == path

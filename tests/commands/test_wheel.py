@@ -6,14 +6,13 @@ import importlib.metadata
 import os
 import re
 import shutil
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 import yaml
-from helpers.repository import COMMANDS, ROOT
+from helpers.repository import COMMANDS, ROOT, run_python
 from helpers.runs import TINY
 
 import memattn
@@ -22,17 +21,9 @@ from memattn import shipped
 pytestmark = pytest.mark.slow
 
 
-def run(*command, folder, **variables):
-    """Runs a command that must succeed, with further environment variables; returns the completed process."""
-    result = subprocess.run(
-        [str(part) for part in command],
-        cwd=folder,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+def run(*arguments, folder, **variables):
+    """Runs Python with further environment variables, which must succeed; returns the completed process."""
+    result = run_python(*arguments, folder=folder, env={**os.environ, **variables})
     assert result.returncode == 0, result.stdout + result.stderr
     return result
 
@@ -46,7 +37,7 @@ def wheel(tmp_path_factory):
     for name in ("memattn", "configs"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels]
-    run(sys.executable, "-m", "pip", "wheel", *options, source, folder=source)
+    run("-m", "pip", "wheel", *options, source, folder=source)
     (path,) = wheels.glob("*.whl")
     return path
 
@@ -55,8 +46,7 @@ def wheel(tmp_path_factory):
 def installed(wheel, tmp_path_factory):
     """An empty folder, a function that runs a command of the installed wheel in it, and the folder of the wheel."""
     target, empty = tmp_path_factory.mktemp("target"), tmp_path_factory.mktemp("empty")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", target, wheel]
-    run(*pip, folder=empty)
+    run("-m", "pip", "install", "--quiet", "--no-deps", "--target", target, wheel, folder=empty)
 
     def command(name, *arguments):
         return run(target / "bin" / name, *arguments, folder=empty, PYTHONPATH=str(target))
@@ -129,7 +119,7 @@ def test_the_scripts_of_a_clone_run_with_the_installed_package(installed, tmp_pa
     """The Dockerfile installs the package in the same way, by `pip install .`."""
     target = installed[2]
     flags = ["table1", "--scale", "small", "--dry_run"]
-    reproduce = [sys.executable, ROOT / "scripts" / "reproduce.py", *flags]
+    reproduce = [ROOT / "scripts" / "reproduce.py", *flags]
     assert "configs/studies/table1/small.yaml" in run(*reproduce, folder=ROOT, PYTHONPATH=str(target)).stdout
-    benchmark = [sys.executable, ROOT / "scripts" / "benchmark.py", "decode", "--help"]
+    benchmark = [ROOT / "scripts" / "benchmark.py", "decode", "--help"]
     assert "--beam_size" in run(*benchmark, folder=tmp_path, PYTHONPATH=str(target)).stdout

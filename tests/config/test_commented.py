@@ -38,8 +38,6 @@ def test_the_command_prints_the_config_with_its_overrides_and_trains_nothing(com
     assert (status, stderr) == (0, "")
     assert yaml.safe_load(stdout)["model"]["units"] == 64
     assert list(tmp_path.iterdir()) == []
-    status, _, stderr = command(tmp_path, "memattn.train", "--config", "copy/small")
-    assert (status, stderr) == (2, "error: --run_dir is missing; see --help\n")
 
 
 def test_a_file_is_preferred_to_a_shipped_config_of_the_same_name(tmp_path, monkeypatch):

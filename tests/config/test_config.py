@@ -1,48 +1,16 @@
 """Loading a config: defaults, overrides, options of mechanisms, sweeps, and saving."""
 
 import dataclasses
-from typing import Literal
-from unittest import mock
 
 import pytest
 
 from memattn import config as configs
-from memattn.attention import MECHANISMS, AttentionMechanism
+from memattn.attention import MECHANISMS, BahdanauAttention
 from memattn.errors import ConfigError
 from memattn.plain_values import differences
 from memattn.sweeps.runs import expand
 
-
-class Memory(AttentionMechanism):
-    """A mechanism with options; loading a config inspects the constructor and must not call it."""
-
-    def __init__(
-        self,
-        *,
-        num_slots: int = 32,
-        scoring: Literal["softmax", "sigmoid"] = "softmax",
-        temperature: float = 1.0,
-        max_source_length: int | None = None,
-        **kwargs,
-    ):
-        raise NotImplementedError("checking a config makes no layer")
-
-
-class Content(AttentionMechanism):
-    """A mechanism with an argument that the model passes, `units`."""
-
-    def __init__(self, *, units: int, cache_keys: bool = True, **kwargs):
-        raise NotImplementedError("checking a config makes no layer")
-
-
 COPY = "data: {copy: {}}\n"
-
-
-@pytest.fixture(autouse=True)
-def stand_ins():
-    """Replaces the mechanisms of the package by two classes of this file."""
-    with mock.patch.dict(MECHANISMS, {"memory": Memory, "content": Content}, clear=True):
-        yield
 
 
 @pytest.fixture
@@ -63,9 +31,8 @@ def test_an_empty_mapping_has_its_defaults(load, mapping):
 
 
 def test_options_of_a_mechanism_get_the_defaults_of_its_constructor(load):
-    attention = load(COPY + "model: {attention: {name: memory, num_slots: 4}}").model.attention
-    assert attention == {"name": "memory", "num_slots": 4, "scoring": "softmax", "temperature": 1.0}
-    assert load(COPY + "model: {attention: {name: content}}").model.attention == {"name": "content", "cache_keys": True}
+    attention = load(COPY + "model: {attention: {name: windowed_memory, num_slots: 4}}").model.attention
+    assert attention == {"name": "windowed_memory", "num_slots": 4, "read": "additive", "read_units": 128}
 
 
 @pytest.mark.parametrize(("text", "number"), [("1e-4", 1e-4), ("2.e3", 2e3), ("3", 3.0)])
@@ -80,7 +47,6 @@ def test_numbers_may_be_written_in_several_ways(load, text, number):
 
 MEMORY = COPY + "model: {units: 3, layers: 4, attention: {name: memory, num_slots: 4}}\n"
 SHORT = "data: {num_buckets: 3, copy: {max_length: 5}}\n"
-REPLACED = {"name": "content", "cache_keys": True}
 
 
 def value_of(config, key):
@@ -99,7 +65,7 @@ def value_of(config, key):
         ("model: {units: 3}\n", ["data.copy.max_length=2"], {"model.units": 3, "data.copy.max_length": 2}),
         (COPY, ["model.attention.num_slots=3"], {"model.attention.name": "memory", "model.attention.num_slots": 3}),
         (MEMORY, ["model.attention.name=memory"], {"model.attention.num_slots": 4}),
-        (MEMORY, ["model.attention.name=content"], {"model.attention": REPLACED, "model.units": 3}),
+        (MEMORY, ["model.attention.name=bahdanau"], {"model.attention.cache_keys": True, "model.units": 3}),
         (SHORT, ["data.task.name=sort"], {"data.copy": None, "data.task.name": "sort", "data.num_buckets": 3}),
         (SHORT, ["data.num_buckets=4", "data.task=null"], {"data.copy.max_length": 5, "data.num_buckets": 4}),
         (SHORT, ["data.folder=here"], {"data.copy.max_length": 5, "data.folder": "here"}),
@@ -113,8 +79,8 @@ def test_an_override_keeps_all_that_it_does_not_replace(load, below, overrides, 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_overrides_of_a_mapping_and_within_it_may_come_in_either_order(load, order):
-    overrides = ["model.attention.name=content", "model.attention.cache_keys=false"]
-    assert load(MEMORY, *overrides[::order]).model.attention == {"name": "content", "cache_keys": False}
+    overrides = ["model.attention.name=bahdanau", "model.attention.cache_keys=false"]
+    assert load(MEMORY, *overrides[::order]).model.attention == {"name": "bahdanau", "cache_keys": False}
     overrides = ["model={units: 5, attention: {name: memory, num_slots: 9}}", "model.layers=1"]
     config = load(COPY, *overrides[::order])
     assert (config.model.units, config.model.layers) == (5, 1)
@@ -137,31 +103,31 @@ def test_the_runs_of_a_sweep_are_its_cells_and_the_union_of_its_grids(load):
         "sweep:\n"
         "  grid: {training.seed: [1, 2], data.copy.max_length: [5, 6]}\n"
         "  cells:\n"
-        "    - {model.attention.name: content}\n"
+        "    - {model.attention.name: bahdanau}\n"
         "    - {model.attention: {name: memory, num_slots: 4}}\n"
         "  grids:\n"
-        "    - {model.attention.num_slots: [4, 8], model.attention.scoring: [sigmoid]}\n"
+        "    - {model.attention.num_slots: [4, 8], model.layers: [1]}\n"
         "    - {model.attention.num_slots: [16]}\n"
         "    - {model.attention.num_slots: [8, 16]}\n"
     )
     runs = expand(load(text))
-    points = ["num_slots=4-scoring=sigmoid", "num_slots=8-scoring=sigmoid", "num_slots=16", "num_slots=8"]
+    points = ["num_slots=4-layers=1", "num_slots=8-layers=1", "num_slots=16", "num_slots=8"]
     assert list(runs) == [
         f"{run}-seed={seed}-max_length={length}"
-        for run in ("content", "memory-num_slots=4", *points)
+        for run in ("bahdanau", "memory-num_slots=4", *points)
         for seed in (1, 2)
         for length in (5, 6)
     ]
-    run = runs["num_slots=8-scoring=sigmoid-seed=2-max_length=5"]
+    run = runs["num_slots=8-layers=1-seed=2-max_length=5"]
     assert (run.training.seed, run.data.copy.max_length, run.model.attention["num_slots"]) == (2, 5, 8)
-    assert runs["content-seed=1-max_length=6"].model.attention == {"name": "content", "cache_keys": True}
+    assert runs["bahdanau-seed=1-max_length=6"].model.attention == {"name": "bahdanau", "cache_keys": True}
     assert all(run.sweep is None for run in runs.values())
 
 
 def test_a_run_of_a_sweep_is_the_config_with_the_same_overrides(load):
-    config = load(COPY + "training: {seed: 7}\nsweep: {grid: {model.attention.name: [content], model.units: [3]}}")
-    run = load(COPY, "training.seed=7", "model.attention.name=content", "model.units=3")
-    assert expand(config) == {"content-units=3": run}
+    config = load(COPY + "training: {seed: 7}\nsweep: {grid: {model.attention.name: [bahdanau], model.units: [3]}}")
+    run = load(COPY, "training.seed=7", "model.attention.name=bahdanau", "model.units=3")
+    assert expand(config) == {"bahdanau-units=3": run}
 
 
 def test_names_of_runs_are_single_folders(load):
@@ -189,7 +155,7 @@ def test_equal_points_of_two_grids_give_a_single_run_also_if_a_default_is_writte
     ("sweep", "message"),
     [
         ("grid: {model.units: [3, 4, 3]}", r"^sweep: .*: units=3; change one$"),
-        ("cells: [{model.attention: {name: content}}, {model.attention.name: content}]", "^sweep: .*: content; change"),
+        ("cells: [{model.attention: {name: luong}}, {model.attention.name: luong}]", "^sweep: .*: luong; change one$"),
         ("cells: [{model.units: 3}, {model.units: 3, model.layers: 2}]", "^sweep: .*: units=3 and units=3-layers=2; "),
         ("grid: {model.units: [3]}, cells: [{model.units: 4}]", r"sweep.cells\[0\].model.units: in sweep.grid too"),
         ("grid: {model.units: [3]}, grids: [{model.units: [4]}]", r"sweep.grids\[0\].model.units: in sweep.grid too"),
@@ -223,18 +189,19 @@ def load_files(tmp_path):
 def test_a_config_overrides_the_keys_of_its_base(load_files):
     config = load_files(
         "training.seed=5",
-        study__run="base: ../paper.yaml\ntraining: {batch_size: 4}\nmodel: {attention: {temperature: 2}}\n",
+        study__run="base: ../paper.yaml\ntraining: {batch_size: 4}\nmodel: {attention: {encoder_scoring: sigmoid}}\n",
         paper="base: all.yaml\nmodel: {attention: {num_slots: 8}}\ntraining: {batch_size: 2, seed: 3}\n",
         all="data: {copy: {max_length: 7}}\nmodel: {units: 5, attention: {name: memory, num_slots: 4}}\n",
     )
     assert (config.data.copy.max_length, config.model.units) == (7, 5)
     assert (config.training.batch_size, config.training.seed) == (4, 5)
-    assert config.model.attention == {"name": "memory", "num_slots": 8, "scoring": "softmax", "temperature": 2.0}
+    expected = {"name": "memory", "num_slots": 8, "encoder_scoring": "sigmoid", "decoder_scoring": "softmax"}
+    assert expected.items() <= config.model.attention.items()
     assert "base" not in configs.to_dict(config)
 
 
 def test_another_kind_of_model_drops_the_keys_that_it_does_not_have(load_files):
-    below = COPY + "model: {layers: 3, mix: false, attention: {name: content}}\n"
+    below = COPY + "model: {layers: 3, mix: false, attention: {name: bahdanau}}\n"
     model = {"kind": "extended", "cell": "cgru", "width": 4, "layers": 3, "units": 9, "dropout": 0.2}
     config = load_files(run="base: below.yaml\nmodel: {kind: extended, units: 9}\n", below=below)
     assert configs.to_dict(config)["model"] == model
@@ -289,7 +256,7 @@ def test_an_unusable_base_is_refused(load_files, base, message):
     "overrides",
     [
         ["training.learning_rate=1e-7", "training.stop_at=99.5", "sweep={grid: {model.units: [1, 2]}}"],
-        ["data={folder: 'a: b # ünï'}", "model.attention={name: memory, temperature: 1e-30}", "model.bridge=zero"],
+        ["data={folder: 'a: b # ünï'}", "model.attention={name: luong, scale: 1e-30}", "model.bridge=zero"],
         ["data.folder='1e5'"],  # a str, as are folders named after a commit
     ],
 )
@@ -303,26 +270,22 @@ def test_a_dumped_config_loads_as_the_same(load, overrides):
 
 
 def test_an_argument_without_a_default_is_required(load, monkeypatch):
-    class Needy(Content):
-        def __init__(self, *, rate: float, sizes: dict[str, int] | None = None, **kwargs):
-            raise NotImplementedError
+    class Needy(BahdanauAttention):
+        def __init__(self, *, rate: float, **kwargs):
+            raise NotImplementedError("checking a config makes no layer")
 
     monkeypatch.setitem(MECHANISMS, "needy", Needy)
     with pytest.raises(ConfigError, match="model.attention.rate: missing"):
         load(COPY, "model.attention={name: needy}")
-    attention = {"name": "needy", "cache_keys": True, "rate": 0.5, "sizes": {"a": 1}}
-    assert load(COPY, "model.attention={name: needy, rate: 0.5, sizes: {a: 1}}").model.attention == attention
-    with pytest.raises(ConfigError, match="model.attention.sizes: .*not 3"):
-        load(COPY, "model.attention={name: needy, rate: 0.5, sizes: 3}")
+    attention = load(COPY, "model.attention={name: needy, rate: 0.5}").model.attention
+    assert attention == {"name": "needy", "cache_keys": True, "rate": 0.5}
 
 
 def test_differences_list_dotted_keys_with_both_values(load):
     theirs = configs.to_dict(load())
-    ours = configs.to_dict(load(COPY, "training.seed=2", "model.attention.name=content"))
+    ours = configs.to_dict(load(COPY, "training.seed=2", "model.attention.name=bahdanau"))
     assert differences(theirs, theirs) == []
     assert [str(difference) for difference in differences(theirs, ours)] == [
-        "model.attention.name (memory there, content here)",
+        "model.attention.name (memory there, bahdanau here)",
         "training.seed (1 there, 2 here)",
     ]
-    task = {"name": "sort", "max_length": 5, "seed": 2}
-    assert [key for key, *_ in differences({"max_length": 5, "seed": 1}, task)] == ["seed", "name"]

@@ -37,18 +37,18 @@ def test_the_bytes_of_the_copy_task_are_the_same_on_every_machine(folder):
 
 def operands(source):
     """The digits of both numbers of a source."""
-    place = next(place for place, token in enumerate(source) if token in "+*")
-    return source[:place], source[place + 1 :]
+    sign = next(index for index, token in enumerate(source) if token in "+*")
+    return source[:sign], source[sign + 1 :]
 
 
-def result(source, operation, places):
+def result(source, operation, num_digits):
     """The digits of the result of an operation in base 5, lowest digit first, by Python's arithmetic.
 
-    `places` gives the number of digits of the result from those of the operands.
+    `num_digits` gives the number of digits of the result from those of the operands.
     """
     left, right = operands(source)
     value = operation(number(left), number(right))
-    digits = [str(value // 5**power % 5) for power in range(places(len(left), len(right)))]
+    digits = [str(value // 5**power % 5) for power in range(num_digits(len(left), len(right)))]
     assert number(digits) == value
     return digits
 
@@ -104,12 +104,12 @@ def test_operands_may_have_different_lengths(name, tmp_path):
         for source, target in zip(sources, targets, strict=True):
             assert target.split() == RULES[name](source.split())
         lengths = np.array([[len(digits) for digits in operands(source.split())] for source in sources])
-        shares_of_longer_lengths = np.bincount(lengths.max(1), minlength=10) / len(lengths)
-        np.testing.assert_allclose(shares_of_longer_lengths, np.full(10, 0.1), atol=0.03)
+        fractions_of_longer_lengths = np.bincount(lengths.max(1), minlength=10) / len(lengths)
+        np.testing.assert_allclose(fractions_of_longer_lengths, np.full(10, 0.1), atol=0.03)
         for side in (0, 1):
-            share_with_this_side_shorter = np.mean(lengths[:, side] < lengths[:, 1 - side])
+            fraction_with_this_side_shorter = np.mean(lengths[:, side] < lengths[:, 1 - side])
             # Where the longer length is 0, as in a tenth of the pairs, no side is shorter.
-            np.testing.assert_allclose(share_with_this_side_shorter, 0.25 * 0.9 * uneven, atol=0.03 * uneven)
+            np.testing.assert_allclose(fraction_with_this_side_shorter, 0.25 * 0.9 * uneven, atol=0.03 * uneven)
 
 
 def test_the_task_named_copy_equals_data_copy(tmp_path, folder):

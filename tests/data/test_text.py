@@ -43,6 +43,7 @@ def test_lines_of_random_characters_are_undone_exactly(units):
     [
         ("bpe", "a％000dman", "a man"),
         ("bpe", "x ％@@ 0@@ 0@@ 0@@ a y", "x   y"),
+        ("bpe", "a％0009b ％2028 ％0085", "a b    "),
         ("bpe", "ein Hun@@", "ein Hun"),
         ("spelled", f"{SPACE} the {SPACE} {SPACE} a b {SPACE}", "the ab"),
         ("spelled", SPACE, ""),

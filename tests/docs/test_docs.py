@@ -64,38 +64,28 @@ def test_the_lists_of_flags_equal_those_of_the_commands():
 
 @pytest.fixture
 def examples(tmp_path, monkeypatch):
-    """The configs of the page by the file that the first line names; they are written to the working directory."""
+    """Writes the configs of the page into the working directory, under the names that their first lines give."""
     monkeypatch.chdir(tmp_path)
-    texts = {re.match(r"# (\S+\.yaml)", text)[1]: text for text in blocks("reference/configuration.md", "yaml")}
-    for name, text in texts.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    return texts
+    for text in blocks("reference/configuration.md", "yaml"):
+        (tmp_path / re.match(r"# (\S+\.yaml)", text)[1]).write_text(text, encoding="utf-8")
 
 
-def test_the_configs_of_the_page_expand_to_as_many_runs_as_printed(examples):
-    for name, text in examples.items():
-        if name != "wrong.yaml":
-            runs = expand(configs.load(name, []))
-            number = re.search(r": (\d+) runs", text)
-            assert len(runs) == (int(number[1]) if number else 1), name
-    assert "bahdanau-seed=1" in expand(configs.load("together.yaml", []))
-    small = configs.load("small.yaml", [])
-    assert (small.model.units, small.model.attention["num_slots"], small.training.max_steps) == (64, 32, 1000)
-
-
-def test_the_page_prints_the_real_error_of_a_wrong_config(examples):
+@pytest.mark.usefixtures("examples")
+def test_the_page_prints_the_real_error_of_a_wrong_config():
     with pytest.raises(ConfigError) as raised:
         configs.load("wrong.yaml", [])
     assert f"```\n{raised.value}\n```" in PAGES["reference/configuration.md"]
 
 
-def test_the_overrides_of_the_page_are_accepted(examples):
+@pytest.mark.usefixtures("examples")
+def test_the_overrides_of_the_page_are_accepted():
     overrides = re.findall(r"^--set '?(.*?)'?$", PAGES["reference/configuration.md"], flags=re.MULTILINE)
     assert overrides
     for override in overrides:
         assert configs.load("small.yaml", [override]) != configs.load("small.yaml", []) or "null" in override
     sweep = configs.load("grid.yaml", ["model.attention.num_slots=4", "training.seed=9"])
     assert {run.model.attention["num_slots"] for run in expand(sweep).values()} == {8, 16, 32}
+    assert "bahdanau-seed=1" in expand(configs.load("together.yaml", []))
 
 
 def test_the_tutorial_states_the_times_that_preparation_prints():

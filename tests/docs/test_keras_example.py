@@ -35,12 +35,12 @@ def names():
     return namespace
 
 
-def test_its_models_train(names):
+def test_the_models_of_the_example_train(names):
     assert set(names["models"]) == {"all states", "10 slots"}
     assert np.isfinite(names["history"]["val_loss"]).all()
 
 
-def test_its_slots_are_those_of_the_package(names):
+def test_the_slots_of_the_example_are_those_of_the_package(names):
     states = np.random.default_rng(1).normal(size=(3, 12, 8)).astype(np.float32)
     mask = np.arange(12) < np.array([[12], [7], [2]])
     layer, expected = names["SlotMemory"](5), SlotMemory(5)

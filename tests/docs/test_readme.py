@@ -1,7 +1,8 @@
-"""Code in the README and in docs/ runs as it is printed, and tables in them equal the committed results."""
+"""Code in the README and in docs/ runs as it is printed, and results in them equal the committed ones."""
 
 import json
 import re
+import shlex
 
 import pytest
 import yaml
@@ -10,6 +11,9 @@ from helpers.repository import ROOT
 from studies import stored, tables_in_pages
 
 from memattn import config
+from memattn.eval import summary
+from memattn.files import read_csv
+from memattn.runs.result import Result
 from memattn.sweeps.runs import expand
 
 PAGES = [str(path.relative_to(ROOT)) for path in EVERY_PAGE]
@@ -28,13 +32,13 @@ def test_the_code_of_the_readme_prints_what_it_says(capsys):
     assert f"# {capsys.readouterr().out.splitlines()[-1]}\n" in code
 
 
-def test_configs_of_the_guides_expand_to_as_many_runs_as_printed(tmp_path):
-    guides = "".join(page(name) for name in PAGES if name.startswith("docs/guides/"))
-    configs = re.findall(r"```yaml\n(# (\S+\.yaml)(?:: (\d+) runs)?\n.*?)```", guides, flags=re.DOTALL)
-    assert {name for _, name, _ in configs} >= {"tiny.yaml"}
+def test_configs_of_the_pages_expand_to_as_many_runs_as_printed(tmp_path):
+    pages = "".join(page(name) for name in PAGES if name.startswith(("docs/guides/", "docs/reference/")))
+    configs = re.findall(r"```yaml\n(# (\S+\.yaml)(?:: (\d+) runs)?\n.*?)```", pages, flags=re.DOTALL)
+    assert {name for _, name, _ in configs} >= {"tiny.yaml", "grid.yaml"}
     for text, name, runs in configs:
         (tmp_path / name).write_text(text, encoding="utf-8")
-        assert len(expand(config.load(str(tmp_path / name), []))) == int(runs or 1), name
+        assert name == "wrong.yaml" or len(expand(config.load(str(tmp_path / name), []))) == int(runs or 1), name
 
 
 @pytest.mark.parametrize(
@@ -137,3 +141,27 @@ def test_every_key_that_the_pages_set_exists():
         node = tree
         for part in key.split("."):
             node = node[part]
+
+
+def test_the_page_on_the_first_model_prints_the_scores_of_the_committed_run():
+    text, run = page("docs/start/first_model.md"), ROOT / "results/first_model"
+    result = Result.from_json(json.loads((run / "result.json").read_text("utf-8")))
+    assert f"```text\n{summary(result)}\n" in text
+    for row in read_csv(str(run / "validation.csv")):
+        step, bleu, exact_match = int(row["step"]), float(row["bleu"]), float(row["exact_match"])
+        assert f"validation at step {step:,}: BLEU {bleu:.2f}  exact match {exact_match:.1f}%" in text
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_first_model_run(tmp_path, command):
+    changes = ["data.copy.train_examples=20", "data.copy.valid_examples=8", "model.units=8", "training.max_steps=2"]
+    changes += ["training.jit_compile=false", "decoding.jit_compile=false"]
+    text = page("docs/start/first_model.md").replace("\\\n", "")
+    commands = re.findall(r"^(?:echo \"(.*)\" \| )?memattn-(\w+) (.*--run_dir runs/first.*)$", text, flags=re.MULTILINE)
+    assert [name for _, name, _ in commands] == ["train", "eval", "translate"]
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    for line, name, arguments in commands:
+        overrides = [f"--set={change}" for change in changes] if name == "train" else []
+        status, printed, errors = command(tmp_path, f"memattn.{name}", *shlex.split(arguments), *overrides, stdin=line)
+        assert status == 0, errors
+        assert printed

@@ -82,6 +82,14 @@ def hypotheses_of(searcher, sources, width=12):
     ]
 
 
+def assert_same_hypotheses(actual, expected):
+    """The hypotheses of each source have equal tokens and close scores."""
+    for row, expected_row in zip(actual, expected, strict=True):
+        assert [tokens for tokens, _ in row] == [tokens for tokens, _ in expected_row]
+        scores, expected_scores = ([score for _, score in each] for each in (row, expected_row))
+        np.testing.assert_allclose(scores, expected_scores, rtol=1e-4, atol=1e-4)
+
+
 def arrays(model):
     """The trainable weights of a model, as arrays."""
     return [tf.convert_to_tensor(weight).numpy() for weight in model.trainable_variables]

@@ -1,4 +1,4 @@
-"""The checkout under test, and functions that run its commands and check their errors."""
+"""The checkout under test, and functions that run its commands."""
 
 import subprocess
 import sys
@@ -17,13 +17,3 @@ def run_python(*arguments, folder=ROOT, timeout=300, **options):
 def run_command(module, *arguments, **options):
     """Runs `python -m module arguments` as `run_python` does."""
     return run_python("-m", module, *arguments, **options)
-
-
-def assert_single_error(result, *fragments):
-    """A command failed with a single line on standard error, which holds all fragments."""
-    assert result.returncode in (1, 2)
-    lines = result.stderr.splitlines()
-    assert len(lines) == 1, result.stderr
-    assert lines[0].startswith("error: ")
-    for fragment in fragments:
-        assert fragment in lines[0]

@@ -11,15 +11,10 @@ class Terminal(io.StringIO):
         return True
 
     @property
-    def written(self):
-        """All characters."""
-        return self.getvalue()
-
-    @property
     def screen(self):
         """The lines that stand on the terminal, without blanks at their ends."""
         lines, column = [[]], 0
-        for character in self.written:
+        for character in self.getvalue():
             if character == "\r":
                 column = 0
             elif character == "\n":

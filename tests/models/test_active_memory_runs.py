@@ -46,21 +46,21 @@ def test_a_search_keeps_the_most_probable_of_all_lengths(kind):
 def best_score(model, encoded, length):
     """The score of the best finished hypothesis, by a plain beam search with a beam of V."""
     decoding, state = model.start(encoded, V, model.token_table())
-    beam, finished_scores = [(0.0, BOS, 0)], []  # score, last token, and place in the state
+    beam, finished_scores = [(0.0, BOS, 0)], []  # score, last token, and index in the state
     for _ in range(length):
         tokens = [token for _, token, _ in beam] + [EOS] * (V - len(beam))
         logits, _, state = model.step(tf.constant([tokens]), state, decoding)
         candidates = [
-            (score + log_probability, token, place)
-            for place, ((score, *_), row) in enumerate(zip(beam, tf.nn.log_softmax(logits)[0].numpy(), strict=False))
+            (score + log_probability, token, index)
+            for index, ((score, *_), row) in enumerate(zip(beam, tf.nn.log_softmax(logits)[0].numpy(), strict=False))
             for token, log_probability in enumerate(row)
         ]
         best = sorted(candidates, reverse=True)[:V]
         finished_scores += [score for score, token, _ in best if token == EOS]
         beam = [candidate for candidate in best if candidate[1] != EOS]
-        places = [place for *_, place in beam] + [0] * (V - len(beam))
-        state = tf.nest.map_structure(lambda part, places=places: tf.gather(part, places, axis=1), state)
-        beam = [(score, token, place) for place, (score, token, _) in enumerate(beam)]
+        indices = [index for *_, index in beam] + [0] * (V - len(beam))
+        state = tf.nest.map_structure(lambda part, indices=indices: tf.gather(part, indices, axis=1), state)
+        beam = [(score, token, index) for index, (score, token, _) in enumerate(beam)]
     return max(finished_scores, default=-np.inf)
 
 

@@ -146,9 +146,9 @@ def test_buckets_of_lengths_have_the_bleu_of_their_sentences():
     buckets = page.length_buckets([run, made_up_run(tiny({}), sources=sources)])
     for bucket in buckets:
         start, end = map(int, bucket.lengths.split("–"))
-        places = np.flatnonzero((start <= lengths) & (lengths <= end))
-        chosen = [[lines[place] for place in places] for lines in (hypotheses, references)]
-        assert bucket.scores == [(bleu(Comparison(*chosen)).value, len(places)), (None, len(places))]
+        indices = np.flatnonzero((start <= lengths) & (lengths <= end))
+        chosen = [[lines[index] for index in indices] for lines in (hypotheses, references)]
+        assert bucket.scores == [(bleu(Comparison(*chosen)).value, len(indices)), (None, len(indices))]
     assert sum(bucket.scores[0][1] for bucket in buckets) == 100
     assert len(buckets) == 5
 

@@ -1,13 +1,10 @@
-"""A run folder: what it holds, that it is read once, what is refused when it is made again; provenance of results."""
+"""A run folder: what it holds, what is refused when it is made again; provenance of results."""
 
-import json
-import os
 import subprocess
 import sys
 
 import pytest
 from helpers.files import contents
-from helpers.runs import made_up_result
 
 from memattn import processes
 from memattn.data.tokenizer import WhitespaceTokenizer
@@ -29,36 +26,6 @@ def create(tmp_path):
         return run
 
     return create
-
-
-def test_a_run_reads_each_file_once(tiny_config, create):
-    config = tiny_config()
-    folder = create(config).folder
-    run = Run(folder)
-    for _ in range(2):
-        assert (run.config, run.metadata, run.vocabulary.tokens[-2:]) == (config, METADATA, ["a", "b"])
-        assert run.source_metadata == {"source_features": 3}
-        for name in os.listdir(folder):
-            os.remove(os.path.join(folder, name))
-
-
-def test_scores_and_results_are_those_of_their_files(tiny_config, create):
-    run = create(tiny_config())
-    assert (run.validations, run.result("valid")) == ([], None)
-    result = made_up_result(run.config)
-    folder = run.results_folder("valid")
-    os.makedirs(folder)
-    for path, content in {
-        run.validations_path: "step,bleu\n2,12.5\n",
-        f"{folder}/result.json": json.dumps(result.to_json()),
-        f"{folder}/hypotheses.txt": "a b\n",
-        f"{folder}/references.txt": "a\n",
-    }.items():
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(content)
-    assert run.validations == [{"step": "2", "bleu": "12.5"}]
-    assert run.result("valid") == result
-    assert run.translations("valid") == (["a b"], ["a"])
 
 
 def test_only_the_search_and_the_folder_of_the_data_may_change(tiny_config, create):

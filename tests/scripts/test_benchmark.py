@@ -123,9 +123,9 @@ def measure(command, tmp_path):
 
     def run_benchmark(name, systems, *options):
         small = ["--repeats", "2", "--jit_compile", "false", "--threads", "1", "--batch_size", "2"]
-        places = ["--output", tmp_path / "out" / "times", "--logs", tmp_path / "logs"]
+        paths = ["--output", tmp_path / "out" / "times", "--logs", tmp_path / "logs"]
         timed = [argument for system in systems for argument in ("--systems", system)]
-        status, _, stderr = command(ROOT, "scripts.benchmark", name, *small, *places, *timed, *options)
+        status, _, stderr = command(ROOT, "scripts.benchmark", name, *small, *paths, *timed, *options)
         assert status == 0, stderr[-2000:]
         rows = files.read_csv(str(tmp_path / "out" / "times.csv"))
         conditions = conditions_of(tmp_path / "out" / "times")
@@ -176,8 +176,8 @@ def test_exports_are_timed_beside_the_model_and_hold_no_tensorflow(command, tmp_
     names = ["memattn: memory, K = 32", "memattn: memory, K = 32, ONNX", "memattn: memory, K = 32, ONNX int8"]
     sizes = ["--lengths", "5", "--units", "8", "--batch_sizes", "1,3", "--beam_sizes", "2", "--threads", "1"]
     timing = ["--repeats", "2", "--jit_compile", "false", *(part for name in names for part in ("--systems", name))]
-    places = ["--output", tmp_path / "times", "--logs", tmp_path / "logs"]
-    status, stdout, stderr = command(ROOT, "scripts.benchmark", "small_devices", *sizes, *timing, *places)
+    paths = ["--output", tmp_path / "times", "--logs", tmp_path / "logs"]
+    status, stdout, stderr = command(ROOT, "scripts.benchmark", "small_devices", *sizes, *timing, *paths)
     assert status == 0, stderr[-2000:]
     assert "not quality" in stdout
     rows = files.read_csv(str(tmp_path / "times.csv"))
@@ -215,8 +215,8 @@ def test_a_selection_that_does_not_fit_a_length_is_refused_before_anything_is_me
 
 
 def test_a_library_that_is_not_installed_is_named(command, tmp_path):
-    places = ["--environments", tmp_path / "none", "--logs", tmp_path, "--output", tmp_path / "times"]
-    status, _, stderr = command(ROOT, "scripts.benchmark", "train", "--systems", "Joey NMT: Bahdanau", *places)
+    paths = ["--environments", tmp_path / "none", "--logs", tmp_path, "--output", tmp_path / "times"]
+    status, _, stderr = command(ROOT, "scripts.benchmark", "train", "--systems", "Joey NMT: Bahdanau", *paths)
     assert status == 1
     assert "scripts/benchmarks/peers/setup.sh creates it" in stderr.splitlines()[-1]
 

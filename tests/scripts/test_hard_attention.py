@@ -49,7 +49,7 @@ def test_no_gradient_passes_through_the_reward():
     assert tape.gradient(value, [losses, baseline]) == [None, None]
 
 
-def test_rewards_are_for_the_token_for_it_and_all_later_ones_or_for_the_sequence():
+def test_rewards_count_one_token_or_all_from_it_on_or_the_whole_sequence():
     rewarded = [function(tf.constant([[1.0, 2.0, 4.0]])) for function in hard_attention.REWARDED.values()]
     np.testing.assert_allclose(rewarded, [[[1, 2, 4]], [[7, 6, 4]], [[7, 7, 7]]])
 

@@ -26,12 +26,17 @@ from memattn.sweeps.runs import SweepRun
 pytestmark = pytest.mark.slow
 
 
-def test_table_1_stands_beside_the_paper(tmp_path, capsys):
+@pytest.fixture
+def output(tmp_path):
+    """The output of a study at the scale "small"."""
+    return Output(str(tmp_path), "small")
+
+
+def test_table_1_stands_beside_the_paper(output, capsys):
     runs = made_up("table1", bleu=lambda config: 90.0 if config.model.attention["name"] == "none" else 99.0)
     for index, run in enumerate(runs):
         if run.config.model.attention["name"] == "bahdanau":
             runs[index] = run._replace(result=dataclasses.replace(run.result, decode_seconds=3.0))
-    output = Output(str(tmp_path), "small")
     tables.table_1(output, runs)
     rows = rows_of(output)
     assert [row["model"] for row in rows[:7]] == list(printed.TABLE_1_MODELS)
@@ -63,8 +68,8 @@ def test_the_target_all_skips_studies_that_a_scale_lacks(command):
 
 
 @pytest.mark.parametrize("name", ["training_choices", "renormalize", "memory_rows", "longer", "teacher_nine_epochs"])
-def test_each_run_has_a_row_and_seeds_are_averaged(name, tmp_path):
-    target, output = runner.TARGETS[name], Output(str(tmp_path), "small")
+def test_each_run_has_a_row_and_seeds_are_averaged(name, output):
+    target = runner.TARGETS[name]
     runs = [made_up(kind, bleu=lambda config: 50.0 + config.training.seed) for kind in target.kinds]
     target.write(output, *runs)
     assert [row["run"] for row in rows_of(output)] == [run.name for run in runs[-1]]
@@ -74,9 +79,8 @@ def test_each_run_has_a_row_and_seeds_are_averaged(name, tmp_path):
         assert {row["BLEU mean"] for row in files.read_csv(seeds)} == {"52.00"}
 
 
-def test_softmax_on_both_sides_has_the_smallest_initial_contexts_and_gradients(tmp_path, monkeypatch):
+def test_softmax_on_both_sides_has_the_smallest_initial_contexts_and_gradients(output, monkeypatch):
     monkeypatch.chdir(ROOT)
-    output = Output(str(tmp_path), "small")
     open_questions.first_contexts(output)
     rows = rows_of(output)
     length, slots = 20, 32
@@ -88,12 +92,11 @@ def test_softmax_on_both_sides_has_the_smallest_initial_contexts_and_gradients(t
     assert means < 2 * softmax_on_both_sides
 
 
-def test_table_2_chooses_scorings_by_validation_and_not_by_test(tmp_path):
+def test_table_2_chooses_scorings_by_validation_and_not_by_test(output):
     def is_best(config):
         attention = config.model.attention
         return attention.get("encoder_scoring") == "sigmoid" and attention.get("decoder_scoring") == "softmax"
 
-    output = Output(str(tmp_path), "small")
     runs = made_up(
         "translation",
         bleu=lambda config: 27.0 - 2 * is_best(config) + config.training.seed,  # worst on the test set
@@ -125,8 +128,8 @@ def test_table_2_at_full_scale_has_the_printed_figures(tmp_path, capsys):
     ("name", "num_rows"),
     [("ablations", 11), ("teacher", 6), ("teacher_translation", 5), ("family", 13), ("spelled", 2), ("windows", 11)],
 )
-def test_a_table_has_its_rows_and_a_value_in_each_column(name, num_rows, tmp_path):
-    target, output = runner.TARGETS[name], Output(str(tmp_path), "small")
+def test_a_table_has_its_rows_and_a_value_in_each_column(name, num_rows, output):
+    target = runner.TARGETS[name]
     runs = [made_up(kind, bleu=lambda config: 95.0 + config.training.seed) for kind in target.kinds]
     target.write(output, *([run for run in of_kind if target.needs(run.config)] for of_kind in runs))
     rows = rows_of(output)
@@ -136,8 +139,7 @@ def test_a_table_has_its_rows_and_a_value_in_each_column(name, num_rows, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["figure2", "figure3", "figure4", "figure5"])
-def test_figures_are_drawn_as_png_and_as_svg(name, tmp_path):
-    output = Output(str(tmp_path), "small")
+def test_figures_are_drawn_as_png_and_as_svg(output, name, tmp_path):
     kinds = runner.TARGETS[name].kinds
     runner.TARGETS[name].write(output, *(made_up(kind, bleu=lambda config: 50.0) for kind in kinds))
     pictures = sorted(tmp_path.glob("*.png"))
@@ -147,7 +149,7 @@ def test_figures_are_drawn_as_png_and_as_svg(name, tmp_path):
         assert "<svg" in picture.with_suffix(".svg").read_text("utf-8")
 
 
-def test_figure_5_compares_the_four_scorings(tmp_path, monkeypatch):
+def test_figure_5_compares_the_four_scorings(output, monkeypatch):
     def bleu(config):
         attention = config.model.attention
         encoder_bonus = 10 * (attention.get("encoder_scoring") == "sigmoid")
@@ -156,12 +158,12 @@ def test_figure_5_compares_the_four_scorings(tmp_path, monkeypatch):
 
     drawn = []
     monkeypatch.setattr(plots, "learning_curves", lambda path, *arguments: drawn.append(arguments))
-    figures.figure_5(Output(str(tmp_path), "small"), made_up("translation", bleu=bleu))
+    figures.figure_5(output, made_up("translation", bleu=bleu))
     curves, title = drawn[0]
     assert "K = 32" in title
     assert curves[0].name == "softmax/softmax"
     assert curves[0].points == {10: (1.0, 1.0, 1.0), 20: (42.0, 41.0, 43.0)}
-    rows = files.read_csv(str(tmp_path / "multi30k.en-de.csv"))
+    rows = files.read_csv(output.path("multi30k.en-de.csv"))
     last = {row["run"]: (row["seeds"], row["validation BLEU"], row["min-max"]) for row in rows if row["step"] == "20"}
     assert last == {
         "softmax/softmax": ("3", "42.00", "41.00-43.00"),
@@ -224,12 +226,11 @@ def test_a_figure_is_drawn_from_runs_that_are_trained_once(command, tmp_path, mo
     assert len(conditions["runs"]["alignments"]) == 2
 
 
-def test_the_fewest_slots_are_those_within_half_a_bleu_of_attention(tmp_path):
+def test_the_fewest_slots_are_those_within_half_a_bleu_of_attention(output):
     def bleu(config):
         slots = config.model.attention.get("num_slots", 64)  # 64: Bahdanau attention
         return 99.0 if slots >= config.data.copy.max_length else 98.4
 
-    output = Output(str(tmp_path), "small")
     open_questions.slots_by_length(output, made_up("table1", bleu=bleu))
     rows = rows_of(output)
     lengths = list(tables.PRINTED_LENGTHS["small"])
@@ -247,12 +248,11 @@ def write_translations(run, hypotheses, references):
         files.write(f"{folder}/{name}", "".join(f"{line}\n" for line in lines))
 
 
-def test_memories_stand_beside_attention_for_each_text_and_are_drawn_by_length_and_slots(tmp_path, monkeypatch):
+def test_memories_stand_beside_attention_for_each_text_and_are_drawn_by_length_and_slots(output, tmp_path, monkeypatch):
     words = {"bible.en-es.1": 27, "bible.en-es.2": 58, "bible.en-es.4": 115, "bible.en-es.8": 231}
     runs = made_up("long_texts", bleu=lambda config: 20.0 - ("num_slots" in config.model.attention))
     for run in runs:
         run.result.scores["chrf"] = 40.0
-    output = Output(str(tmp_path), "small")
     long_texts.long_texts(output, runs)
     rows = rows_of(output)
     assert list(dict.fromkeys(row["text"] for row in rows)) == [
@@ -264,43 +264,33 @@ def test_memories_stand_beside_attention_for_each_text_and_are_drawn_by_length_a
     assert bahdanau == {("3", "20.00"), ("1", "20.00")}
     assert {"no attention", "dot product", "stretch means, K = 32", "memory, K = 32"} <= by_model.keys()
 
-    monkeypatch.setattr(
-        long_texts, "_decoder", lambda config, split, batch_size: (batch_size, "num_slots" in config.model.attention)
-    )
     seconds = {(32, True): 2.0, (32, False): 3.0, (1, True): 5.0, (1, False): 5.0}
-    monkeypatch.setattr(
-        long_texts, "in_turns", lambda decoders, repeats: {name: [seconds[key]] for name, key in decoders.items()}
-    )
-    monkeypatch.setattr(long_texts, "read_lines", lambda path: ["a b@@ c d"])
-    monkeypatch.setattr(long_texts, "bleu_by_length", lambda seeds: {("1-9", 7): 18.0})
-    monkeypatch.setattr(long_texts, "_rouge", lambda seeds: {"rougeL": "30.00"})
-    long_texts.decoding(output, [run for run in runs if text_name(run) != "bible.en-es.8" or "num_slots" in run.name])
+    for name, function in {
+        "_decoder": lambda config, split, batch_size: (batch_size, "num_slots" in config.model.attention),
+        "in_turns": lambda decoders, repeats: {model: [seconds[key]] for model, key in decoders.items()},
+        "read_lines": lambda path: ["a@@ a " * words.get(path.split("/")[-2], 40)],
+        "bleu_by_length": lambda seeds: {("1-9", 7): 18.0},
+        "_rouge": lambda seeds: {"rougeL": "30.00"},
+    }.items():
+        monkeypatch.setattr(long_texts, name, function)
+    drawn, by_length, loss_and_speed = {}, plots.by_length, plots.loss_and_speed
+    monkeypatch.setattr(plots, "by_length", lambda *given: drawn.update(length=given) or by_length(*given))
+    monkeypatch.setattr(plots, "loss_and_speed", lambda *given: drawn.update(slots=given) or loss_and_speed(*given))
+    long_texts.decoding(output, [run for run in runs if text_name(run) != "bible.en-es.1" or "num_slots" in run.name])
     times = {(row["text"], row["model"]): row for row in rows_of(output)}
     windowed = times["bible.en-es.4", "windowed memory, K = 32"]
     columns = ("source words", "speed-up, batch 32", "speed-up, batch 1")
-    assert [windowed[column] for column in columns] == ["3", "1.50", "1.00"]
-    assert times["bible.en-es.8", "windowed memory, K = 32"]["speed-up, batch 32"] == ""  # without attention
-    assert all((tmp_path / f"{name}.png").stat().st_size > 10_000 for name in ("length", "slots"))
+    assert [windowed[column] for column in columns] == ["115", "1.50", "1.00"]
+    assert times["bible.en-es.1", "windowed memory, K = 32"]["speed-up, batch 32"] == ""  # without attention
+    assert all((tmp_path / f"{name}.png").stat().st_size > 10_000 for name in drawn)
     assert files.read_csv(output.path("rouge.csv"))[0]["rougeL"] == "30.00"
     assert {row["BLEU"] for row in files.read_csv(output.path("by_length.csv"))} == {"18.00"}
-
-    drawn = {}
-    monkeypatch.setattr(plots, "by_length", lambda path, *lines: drawn.update(length=lines))
-    monkeypatch.setattr(plots, "loss_and_speed", lambda path, losses, title: drawn.update(losses=losses))
-    keys = {(row["text"], row["model"]) for row in rows} - {("bible.en-es.2", "Bahdanau")}
-    times = [
-        {"text": text, "model": model, "source words": words.get(text, 40), "speed-up, batch 32": "1.5"}
-        for text, model in sorted(keys)
-    ]
-    long_texts.draw(output, runs, times)
-    bleu, speed, _ = drawn["length"]
-    points = {line.name: line.points for line in bleu}
-    assert points["Bahdanau"] == dict.fromkeys((27, 115, 231), (20.0, 20.0, 20.0))
-    assert points["windowed memory, K = 32"].keys() == set(words.values())
-    assert {point for line in speed for point in line.points.values()} == {(1.5, 1.5, 1.5)}
-    assert {(slots, lost, speed_up) for _, slots, lost, speed_up in drawn["losses"]} == {
-        (slots, 1.0, 1.5) for slots in (16, 32, 64, 128)
-    }
+    _, bleu, speed, _ = drawn["length"]
+    bleu, speed = ({line.name: line.points for line in lines} for lines in (bleu, speed))
+    assert bleu["Bahdanau"] == dict.fromkeys((58, 115, 231), (20.0, 20.0, 20.0))
+    assert speed["windowed memory, K = 32"] == dict.fromkeys((58, 115, 231), (1.5, 1.5, 1.5))
+    _, losses, _ = drawn["slots"]  # of the longest examples
+    assert {tuple(loss[1:]) for loss in losses} == {(slots, 1.0, 1.5) for slots in (16, 32, 64, 128)}
 
 
 @pytest.mark.parametrize("batch_size", [32, 1])
@@ -327,7 +317,7 @@ def test_a_continued_run_has_one_curve():
     assert joined[1].curve() == apart.curve()
 
 
-def test_wrong_tokens_are_counted_by_fifths_of_the_greatest_length(tmp_path):
+def test_wrong_tokens_are_counted_by_fifths_of_the_greatest_length(output, tmp_path):
     runs = [
         run._replace(folder=str(tmp_path / run.name))
         for run in made_up("table1", bleu=lambda config: 50.0)
@@ -337,7 +327,6 @@ def test_wrong_tokens_are_counted_by_fifths_of_the_greatest_length(tmp_path):
     hypotheses = ["1 9 3 4 5", "7", "1 2 8 3"]  # wrong second; three missing; one too many; third wrong, one too many
     for run in runs:
         write_translations(run, hypotheses, references)
-    output = Output(str(tmp_path), "small")
     open_questions.errors_by_position(output, runs[::-1])
     rows = rows_of(output)
     assert [row["model"] for row in rows] == list(printed.TABLE_1_MODELS)
@@ -345,7 +334,7 @@ def test_wrong_tokens_are_counted_by_fifths_of_the_greatest_length(tmp_path):
         assert list(row.values())[2:] == ["25.00", "33.33", "50.00", "100.00", ""]
 
 
-def test_bleu_by_length_scores_the_sentences_of_each_range_of_lengths(tmp_path):
+def test_bleu_by_length_scores_the_sentences_of_each_range_of_lengths(output, tmp_path):
     lines = [" ".join(["a"] * length) for length in range(1, 9)]
     (tmp_path / "vocab.txt").write_text("a\nb\n", encoding="utf-8")
     for name in ("valid.source", "valid.target"):
@@ -358,7 +347,6 @@ def test_bleu_by_length_scores_the_sentences_of_each_range_of_lengths(tmp_path):
         curve = [{"step": "1", "bleu": "1.0"}]
         runs.append(SweepRun(name, str(tmp_path / name), config, made_up_result(config), curve))
         write_translations(runs[-1], hypotheses, lines)
-    output = Output(str(tmp_path), "small")
     family.rnnsearch_by_length(output, runs)
     rows = rows_of(output)
     assert [row["source tokens"] for row in rows] == ["1-2", "3-4", "5-6", "7-8"]

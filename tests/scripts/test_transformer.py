@@ -37,9 +37,9 @@ def test_steps_have_the_logits_of_teacher_forcing_which_padding_does_not_change(
     before = np.random.default_rng(2).integers(4, 16, [4, steps]).astype(np.int32)
     expected = ops.convert_to_numpy(model((np.repeat(SOURCES, 2, 0), before)))
     memory, caches = model.memorize(SOURCES), transformer.empty_caches(4, steps)
-    for place in range(steps):
-        logits, caches = model.step(before[:, place], ops.convert_to_tensor(place), caches, memory)
-        np.testing.assert_allclose(ops.convert_to_numpy(logits), expected[:, place], atol=1e-4)
+    for position in range(steps):
+        logits, caches = model.step(before[:, position], ops.convert_to_tensor(position), caches, memory)
+        np.testing.assert_allclose(ops.convert_to_numpy(logits), expected[:, position], atol=1e-4)
     unpadded = ops.convert_to_numpy(model((np.repeat(SOURCES[1:, :3], 2, 0), before[2:])))
     np.testing.assert_allclose(expected[2:], unpadded, atol=1e-4)
 
@@ -48,11 +48,11 @@ def test_a_compiled_greedy_search_takes_the_most_probable_token():
     model = make_model("windowed slots")
     model.classify.kernel.assign(ops.transpose(ops.roll(model.embedding.embeddings, 1, 0)))  # each calls for the next
     find = tf.function(lambda source: search(model, model.memorize(source), 1, 8, end=-1), jit_compile=True)
-    found = ops.convert_to_numpy(find(SOURCES))
-    before = transformer.before(found)
+    written = ops.convert_to_numpy(find(SOURCES))
+    before = transformer.before(written)
     best = ops.convert_to_numpy(model((SOURCES, before))).argmax(-1)
-    np.testing.assert_array_equal(found, np.where(np.cumsum(before == PAD, 1), PAD, best))
-    assert len(np.unique(found)) > 3
+    np.testing.assert_array_equal(written, np.where(np.cumsum(before == PAD, 1), PAD, best))
+    assert len(np.unique(written)) > 3
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -71,7 +71,7 @@ def test_a_wide_beam_finds_the_most_probable_hypothesis():
         classify=types.SimpleNamespace(units=tokens),
     )
     memory = [[(np.zeros([1, 1]), np.zeros([1, 1]))]], None
-    found = ops.convert_to_numpy(search(model, memory, tokens**2, steps))[0]
+    result = ops.convert_to_numpy(search(model, memory, tokens**2, steps))[0]
 
     scores = ops.convert_to_numpy(ops.log_softmax(logits))
 
@@ -81,7 +81,7 @@ def test_a_wide_beam_finds_the_most_probable_hypothesis():
 
     best = max(itertools.product(range(EOS, tokens), repeat=steps), key=score)
     ends = best.index(EOS) + 1 if EOS in best else steps
-    assert found.tolist() == [*best[:ends], *[PAD] * (steps - ends)]
+    assert result.tolist() == [*best[:ends], *[PAD] * (steps - ends)]
 
 
 def test_the_cache_of_slots_does_not_grow_with_the_source():

@@ -31,45 +31,34 @@ def search(
     max_lengths,
     *,
     beam_size,
-    n_best=None,
     penalty=0.0,
     coverage=0.0,
-    max_steps=None,
     table=TABLE,
+    follow=next_code,
     jit_compile=False,
-    ngram=0,
-) -> Hypotheses:
-    """Searches with the fake model: a source is its first state; table[state] holds logits of the next token."""
-    vocabulary = table.shape[1]
-    attending = {
-        "attended": lambda state: tf.gather(tf.constant(ATTENTION * REAL), state[0][:, :, 0]),
-        "covered": tf.tile(tf.constant(1.0 - REAL, tf.float32)[None], [len(sources), 1]),
-        "coverage_penalty_weight": coverage,
-    }
+    **options,
+):
+    """Searches with the fake model: a source is its first state; table[state] holds logits of the next token.
+
+    follow(state, token) is the next state; `options` are those of `beam_search`.
+    """
+    options = {"n_best": beam_size, "max_steps": max(max_lengths), "length_penalty_weight": penalty, **options}
+    if coverage:
+        options["attended"] = lambda state: tf.gather(tf.constant(ATTENTION * REAL), state[0][:, :, 0])
+        options["covered"] = tf.tile(tf.constant(1.0 - REAL, tf.float32)[None], [len(sources), 1])
+        options["coverage_penalty_weight"] = coverage
 
     def step(tokens, state):
         (code,) = state
-        code = next_code(code, tokens[:, :, None])  # [B, k, 1]
+        code = follow(code, tokens[:, :, None])  # [B, k, 1]
         logits = tf.gather(tf.constant(table), code[:, :, 0])
-        return tf.ensure_shape(logits, [None, beam_size, vocabulary]), (code,)
+        return tf.ensure_shape(logits, [None, beam_size, table.shape[1]]), (code,)
 
     @tf.function(jit_compile=jit_compile)
     def run(sources, max_lengths):
-        return beam_search(
-            step,
-            (tf.tile(sources[:, None, None], [1, beam_size, 1]),),
-            beam_size=beam_size,
-            n_best=n_best or beam_size,
-            max_lengths=max_lengths,
-            max_steps=max_steps or max(max_lengths_given),
-            length_penalty_weight=penalty,
-            no_repeat_ngram_size=ngram,
-            start=START,
-            end=END,
-            **(attending if coverage else {}),
-        )
+        state = (tf.tile(sources[:, None, None], [1, beam_size, 1]),)
+        return beam_search(step, state, beam_size=beam_size, max_lengths=max_lengths, start=START, end=END, **options)
 
-    max_lengths_given = list(max_lengths)
     hypotheses = run(tf.constant(sources, tf.int32), tf.constant(max_lengths, tf.int32))
     return Hypotheses(*(tensor.numpy() for tensor in hypotheses))
 
@@ -203,26 +192,10 @@ def test_values_out_of_range_are_refused(wrong, problem):
         beam_search(lambda *_: None, (), **numbers)
 
 
-def search_table(
-    table, jit_compile=False, *, batch=1, max_lengths=(5,), beam_size=3, max_steps=None, penalty=0.0, n_best=None
-):
-    """Searches with logits that depend on the last token alone, a row of `table` [V, V]; returns arrays."""
-
-    @tf.function(jit_compile=jit_compile)
-    def go():
-        return beam_search(
-            lambda tokens, state: (tf.gather(tf.constant(table), tokens), state),
-            tf.zeros([batch, beam_size]),
-            beam_size=beam_size,
-            n_best=n_best or beam_size,
-            max_lengths=tf.constant(max_lengths),
-            max_steps=max_steps or max(max_lengths),
-            length_penalty_weight=penalty,
-            start=START,
-            end=END,
-        )
-
-    return Hypotheses(*(tensor.numpy() for tensor in go()))
+def search_table(table, jit_compile=False, *, max_lengths=(5,), beam_size=3, **options):
+    """Searches with logits that depend on the last token alone, a row of `table` [V, V]."""
+    options = {"table": table, "follow": lambda _, token: token, "jit_compile": jit_compile, **options}
+    return search([START] * len(max_lengths), max_lengths, beam_size=beam_size, **options)
 
 
 def chain(vocabulary, *logits):
@@ -295,29 +268,11 @@ def test_weights_that_are_nan_end_a_hypothesis():
 
 
 @without_and_with_xla
-def test_a_batch_of_unknown_size_may_need_no_step(jit_compile):
-    specification = [tf.TensorSpec([None], tf.int32)]
-
-    @tf.function(input_signature=specification, jit_compile=jit_compile)
-    def go(limits):
-        state = tf.zeros([tf.shape(limits)[0], 3])
-        step = lambda tokens, state: (tf.gather(tf.constant(chain(8, *DEAD_END)), tokens), state)  # noqa: E731
-        return beam_search(step, state, beam_size=3, max_lengths=limits, max_steps=4, start=START, end=END)
-
-    for limits in ([0, 0], [], [4, 0]):
-        results = go(tf.constant(limits, tf.int32))
-        assert results.tokens.shape == (len(limits), 1, 4)
-        assert results.lengths.numpy().ravel().tolist() == [{0: 0, 4: 2}[limit] for limit in limits]
-    assert (go(tf.constant([0])).tokens.numpy() == END).all()
-
-
-@without_and_with_xla
 def test_no_hypothesis_has_more_tokens_than_max_steps(jit_compile):
     """A maximum length above `max_steps` has the effect of `max_steps`, also on what counts as finished."""
     table = np.random.default_rng(5).normal(size=[8, 8]).astype(np.float32)
-    options = {"batch": 2, "penalty": 1.0}
     above, equal = (
-        search_table(table, jit_compile, max_lengths=limits, max_steps=3, **options) for limits in ([9, 2], [3, 2])
+        search_table(table, jit_compile, max_lengths=limits, max_steps=3, penalty=1.0) for limits in ([9, 2], [3, 2])
     )
     assert above.tokens.shape == (2, 3, 3)
     for array, expected_array in zip(above, equal, strict=True):
@@ -328,7 +283,7 @@ def test_no_hypothesis_has_more_tokens_than_max_steps(jit_compile):
 def test_no_ngram_is_repeated(ngram, jit_compile):
     sources, lengths = list(range(20, 28)), [9, 8, 12, 5] * 2
     options = {"beam_size": 3, "penalty": 0.6}
-    results = search(sources, lengths, ngram=ngram, jit_compile=jit_compile, **options)
+    results = search(sources, lengths, no_repeat_ngram_size=ngram, jit_compile=jit_compile, **options)
     free = search(sources, lengths, **options)
     for row, (source, length) in enumerate(zip(sources, lengths, strict=True)):
         assert_same(hypotheses_of(results, row), plain_beam_search(source, length, 3, 0.6, ngram=ngram))

@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from helpers.marks import slow
 from helpers.runs import TINY
 
 from memattn import config as configs
-from memattn.config import DecodingConfig, SampleConfig
+from memattn.config import DecodingConfig
 from memattn.data import lexicon
 from memattn.data.lexicon import Lexicon
 from memattn.data.sentences import Corpus, Sentences
@@ -163,19 +162,3 @@ def test_a_run_decodes_with_a_lexicon(finished, tmp_path):
     for source, hypothesis in zip(sources, hypotheses, strict=True):
         assert {*hypothesis.split()} & {*source.split(), "3"}
         assert {*hypothesis.split()} <= {*source.split(), "3", "<unk>"}
-
-
-@pytest.mark.parametrize("sampled", [False, slow(True)])
-def test_no_search_of_an_ensemble_with_a_lexicon_repeats_an_ngram(sampled):
-    """Without the limit, the model would repeat the same token."""
-    (member,) = models(1)
-    member.output_layer.bias.assign(tf.one_hot(7, V, 20.0, 0.0) + tf.one_hot(EOS, V, -20.0, 0.0))
-    options = {"sample": SampleConfig() if sampled else None}
-    for size in (0, 2):
-        hypotheses = search(
-            Ensemble([member] * 2), np.array([[4, 5, 6, 7, EOS]]), some_lexicon(), no_repeat_ngram_size=size, **options
-        )
-        for tokens, length in zip(hypotheses.tokens[0], hypotheses.lengths[0], strict=True):
-            bigrams = list(itertools.pairwise(tokens[:length].tolist()))
-            assert len(bigrams) > 3
-            assert (len(set(bigrams)) == len(bigrams)) == (size == 2)

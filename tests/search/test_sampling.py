@@ -46,25 +46,28 @@ def test_tokens_of_probability_0_are_never_drawn(options):
     assert set(tokens.numpy().ravel()) <= {1, 3}
 
 
-@pytest.mark.parametrize(("jit_compile", "penalty"), [(False, 1.0), slow(True, 0.0)])
-def test_samples_end_at_the_end_of_sentence_or_maximum_length_and_are_sorted(jit_compile, penalty):
-    def step(tokens, state):
-        del tokens
-        return tf.tile(tf.math.log([[[0.1, 0.2, 0.7]]]), [2, 64, 1]), state + 1
+def drawn(table, *, samples, max_lengths=(6,), jit_compile=False, **options):
+    """Samples with logits that depend on the last token alone, a row of `table` [V, V]; 0 starts, 1 ends."""
 
     @tf.function(jit_compile=jit_compile)
     def run(uniforms):
-        state = tf.zeros([2, 64], tf.int32)
-        options = {"max_lengths": tf.constant([6, 0]), "length_penalty_weight": penalty}
-        return sample(step, state, uniforms=uniforms, start=0, end=1, **options)
+        step = lambda tokens, state: (tf.gather(tf.constant(table, tf.float32), tokens), state)  # noqa: E731
+        state = tf.zeros([len(max_lengths), samples])
+        return sample(step, state, uniforms=uniforms, max_lengths=max_lengths, start=0, end=1, **options)
 
-    samples = run(tf.random.stateless_uniform([6, 2, 64], [1, 2]))
-    tokens, lengths, scores = (values.numpy() for values in samples)
+    uniforms = tf.random.stateless_uniform([max(max_lengths), len(max_lengths), samples], [1, 2])
+    return [values.numpy() for values in run(uniforms)]
+
+
+@pytest.mark.parametrize(("jit_compile", "penalty"), [(False, 1.0), slow(True, 0.0)])
+def test_samples_end_at_the_end_of_sentence_or_maximum_length_and_are_sorted(jit_compile, penalty):
+    log_probs = np.log([0.1, 0.2, 0.7])
+    options = {"length_penalty_weight": penalty, "jit_compile": jit_compile}
+    tokens, lengths, scores = drawn(np.tile(log_probs, [3, 1]), samples=64, max_lengths=[6, 0], **options)
     assert tokens.shape == (2, 64, 6)
     assert (lengths[1] == 0).all()
     assert (np.diff(scores[0]) <= 0).all()
     assert len(set(lengths[0])) > 3
-    log_probs = np.log([0.1, 0.2, 0.7])
     for row, length, score in zip(tokens[0], lengths[0], scores[0], strict=True):
         assert (row[length:] == 1).all()
         assert 1 not in row[:length]
@@ -79,23 +82,6 @@ def searcher(model, **options):
         **{"n_best": 4, "beam_size": 2, "jit_compile": False, **options}, sample=SampleConfig(**sampling)
     )
     return Searcher(model, config)
-
-
-def test_a_sentence_has_the_same_samples_in_any_batch():
-    model = make_model("memory", {"num_slots": 2})
-    short, long = [4, 5, 6, EOS], [7, 8, 9, 4, 5, EOS]
-    sampler = searcher(model)
-    together = sampler(padded([short, long]).numpy(), np.array([11, 12]))
-    for number, source in ((11, short), (12, long)):
-        alone = sampler(padded([source], 9).numpy(), np.array([number]))
-        row, longest = number - 11, int(alone.lengths.max())
-        np.testing.assert_array_equal(alone.lengths[0], together.lengths[row])
-        np.testing.assert_array_equal(alone.tokens[0, :, :longest], together.tokens[row, :, :longest])
-        np.testing.assert_allclose(alone.scores[0], together.scores[row], rtol=1e-4)
-    again = sampler(padded([short, long]).numpy(), np.array([13, 12]))
-    assert (again.tokens[1] == together.tokens[1]).all()
-    assert (again.tokens[0] != together.tokens[0]).any()
-    assert (searcher(model, seed=2)(padded([short, long]).numpy()).tokens != together.tokens).any()
 
 
 def test_scores_are_log_probabilities_of_the_model_at_any_temperature():
@@ -126,20 +112,6 @@ def test_values_out_of_range_are_refused(wrong):
         sample(lambda *_: None, (), uniforms=tf.zeros([2, 1, 1]), **wrong, max_lengths=[2], start=1, end=2)
 
 
-def drawn(table, *, batch=1, samples=4, steps=6, max_lengths=None, jit_compile=False, **options):
-    """Samples with logits that depend on the last token alone, a row of `table` [V, V]; 0 starts, 1 ends."""
-
-    @tf.function(jit_compile=jit_compile)
-    def run(uniforms):
-        step = lambda tokens, state: (tf.gather(tf.constant(table, tf.float32), tokens), state)  # noqa: E731
-        limits = [steps] * batch if max_lengths is None else max_lengths
-        return sample(
-            step, tf.zeros([batch, samples]), uniforms=uniforms, max_lengths=limits, start=0, end=1, **options
-        )
-
-    return [values.numpy() for values in run(tf.random.stateless_uniform([steps, batch, samples], [1, 2]))]
-
-
 @pytest.mark.parametrize(("options", "jit_compile"), [({}, False), slow({"top_k": 2, "top_p": 0.9}, True)])
 @pytest.mark.parametrize("dead_logit", [-np.inf, np.nan])
 def test_a_dead_end_leaves_the_other_samples_alone(dead_logit, options, jit_compile):
@@ -158,24 +130,11 @@ def test_a_dead_end_leaves_the_other_samples_alone(dead_logit, options, jit_comp
     assert (np.argsort(~ended, kind="stable") == np.arange(16)).all()  # best first
 
 
-def test_samples_of_a_batch_of_unknown_size_may_need_no_step():
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)])
-    def run(limits):
-        uniforms = tf.zeros([3, tf.shape(limits)[0], 2])
-        step = lambda tokens, state: (tf.zeros([tf.shape(tokens)[0], 2, 4]), state)  # noqa: E731
-        return sample(step, (), uniforms=uniforms, max_lengths=limits, start=0, end=1)
-
-    for limits in ([0, 0], []):
-        tokens, lengths, scores = run(tf.constant(limits, tf.int32))
-        assert (tokens.shape, lengths.shape, scores.shape) == ((len(limits), 2, 3), *[(len(limits), 2)] * 2)
-        assert (tokens.numpy() == 1).all()
-
-
 @pytest.mark.parametrize(("ngram", "jit_compile"), [(1, False), slow(2, True)])
 def test_no_sample_repeats_an_ngram(ngram, jit_compile):
     table = np.random.default_rng(4).normal(size=[6, 6])
     table[:, 1] = -3.0
-    options = {"samples": 32, "steps": 12, "jit_compile": jit_compile}
+    options = {"samples": 32, "max_lengths": [12], "jit_compile": jit_compile}
     unlimited = drawn(table, no_repeat_ngram_size=0, **options)[0][0]
     tokens, lengths, scores = (values[0] for values in drawn(table, no_repeat_ngram_size=ngram, **options))
 

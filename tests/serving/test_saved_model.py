@@ -106,8 +106,9 @@ def test_an_ensemble_is_exported_and_refuses_a_source_that_is_too_long_at_any_pa
         search(source=tf.constant(source))
 
 
-def test_a_batch_may_be_empty_or_of_padding_alone(exported):
-    signatures = tf.saved_model.load(exported[0][0]).signatures
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_batch_may_be_empty_or_of_padding_alone(exported, which):
+    signatures = tf.saved_model.load(exported[which][0]).signatures
     for source in (np.zeros([0, 5], np.int32), np.zeros([2, 5], np.int32)):
         outputs = signatures["search"](source=tf.constant(source))
         assert outputs["tokens"].shape[:2] == outputs["lengths"].shape == outputs["scores"].shape == (len(source), 3)

@@ -13,7 +13,6 @@ from helpers.runs import NO_STRATEGY, evaluate, replicas, untrained
 from studies.mechanisms import MEMORY_VARIANT
 
 from memattn.config import TrainingConfig
-from memattn.data.vocabulary import EOS
 from memattn.errors import ConfigError, RunError
 from memattn.files import read_csv
 from memattn.runs.checkpoints import Checkpoint
@@ -94,32 +93,14 @@ def test_the_learning_rate_reaches_the_optimizer_without_retracing():
     assert step._traced_update.experimental_get_tracing_count() == 1
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("attention", "precision", "dtype"),
-    [("memory", "mixed_bfloat16", "bfloat16"), ("bahdanau", "mixed_float16", "float16")],
-)
-def test_mixed_precision_computes_in_16_bits_and_keeps_weights_in_32(
-    tiny_config, tmp_path, attention, precision, dtype
-):
-    changes = {"training.precision": precision, "model.attention": {"name": attention}, "model.tie_embeddings": "all"}
-    assert train(tiny_config(changes), str(tmp_path / "run"), NO_STRATEGY) == 0
-    trained = load([str(tmp_path / "run")], [], None)
-    assert {tf.as_dtype(weight.dtype).name for weight in trained.model.trainable_variables} == {"float32"}
-    assert trained.model(tf.constant([[4, EOS]]), tf.constant([[4, EOS]])).dtype == dtype
-    memory, _ = trained.model.encode(tf.constant([[4, EOS]]))
-    assert memory["values"].dtype == dtype
-    assert evaluate(tmp_path / "run")["dtype"] == precision
-    in_32_bits = load([str(tmp_path / "run")], ["decoding.precision=float32"], None).model
-    for weight, expected in zip(in_32_bits.weights, trained.model.weights, strict=True):
-        np.testing.assert_array_equal(weight, expected)
-    assert evaluate(tmp_path / "run", "decoding.precision=float32")["dtype"] == "float32"
-
-
 def test_the_precision_null_of_decoding_is_that_of_training_also_as_an_override(tiny_config, tmp_path):
     run_dir = untrained(tiny_config({"decoding.precision": "mixed_bfloat16"}), tmp_path / "run")
-    assert load([run_dir]).model.compute_dtype == "bfloat16"
-    assert load([run_dir], ["decoding.precision=null"]).model.compute_dtype == "float32"
+    for overrides, precision, dtype in (
+        ([], "mixed_bfloat16", "bfloat16"),
+        (["decoding.precision=null"], "float32", "float32"),
+    ):
+        assert load([run_dir], overrides).model.compute_dtype == dtype
+        assert evaluate(run_dir, *overrides)["dtype"] == precision
 
 
 @pytest.mark.parametrize(

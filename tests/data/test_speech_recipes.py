@@ -1,15 +1,40 @@
-"""Captions are spoken by espeak-ng, or by a program that stands for it."""
+"""The recipes of speech: prompts of Asterisk, and captions spoken by espeak-ng or by a program that stands for it."""
 
 import gzip
 import json
 import os
 
+import asterisk_prompts
 import multi30k
 import pytest
 import spoken_captions
 from helpers.files import lines_of
 
 from memattn.errors import ConfigError, RunError
+
+
+def test_short_prompts_with_a_recording_are_split(tmp_path):
+    numbers = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    lines = [f"digits/{word}: {word.title()}." for word in numbers]
+    lines += ["; a comment", "beep: [a tone]", "press: Press 1.", "none: No recording.", "again: One!"]
+    with gzip.open(tmp_path / "texts.gz", "wt", encoding="utf-8") as file:
+        file.write("\n".join(lines))
+    (tmp_path / "sounds" / "digits").mkdir(parents=True)
+    for name in (*(f"digits/{word}" for word in numbers), "beep", "press", "again"):
+        (tmp_path / "sounds" / f"{name}.wav").touch()
+    folder, sounds = tmp_path / "manifests", str(tmp_path / "sounds")
+    asterisk_prompts.write_manifests(str(tmp_path / "texts.gz"), sounds, str(folder))
+    rows = {
+        split: [json.loads(line) for line in (folder / f"{split}.jsonl").read_text().splitlines()]
+        for split in ("test", "valid", "train")
+    }
+    assert [len(rows_of_split) for rows_of_split in rows.values()] == [5, 1, 4]
+    for row in (row for rows_of_split in rows.values() for row in rows_of_split):
+        assert row["audio"] == str(tmp_path / "sounds" / "digits" / f"{row['text']}.wav")
+    assert sorted(row["text"] for rows_of_split in rows.values() for row in rows_of_split) == sorted(numbers)
+    with pytest.raises(ConfigError, match="apt-get install asterisk-core-sounds-en-wav"):
+        asterisk_prompts.write_manifests(str(tmp_path / "missing.gz"), sounds, str(folder))
+
 
 # Writes its arguments in place of a recording.
 FAKE = """#!/bin/sh
@@ -53,8 +78,8 @@ def test_a_manifest_has_text_voice_and_rate_of_each_recording(speak, tmp_path):
             assert spoken == f"-v {row['voice']} -s {row['rate']} {row['text']}\n"
             assert 130 <= row["rate"] <= 210
             assert (row["voice"] in spoken_captions.HEARD) == (split != "unheard")
-    facts = json.loads((tmp_path / "spoken" / "synthesizer.json").read_text())
-    assert facts["version"] == "eSpeak NG text-to-speech: 1.5"
+    stored = json.loads((tmp_path / "spoken" / "synthesizer.json").read_text())
+    assert stored["version"] == "eSpeak NG text-to-speech: 1.5"
 
 
 def test_the_split_unheard_has_the_texts_and_rates_of_test():
