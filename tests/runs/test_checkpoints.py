@@ -84,15 +84,20 @@ def test_a_checkpoint_of_another_model_does_not_change_weights(tmp_path):
         np.testing.assert_array_equal(weight.numpy(), value)
 
 
-def test_a_damaged_checkpoint_restores_neither_weights_nor_progress(tmp_path):
+def test_weights_and_progress_are_those_before_a_damaged_checkpoint(tmp_path):
     model, progress = make_model("none", {}), Progress()
-    progress.step, progress.finished = 7, "7 steps"
-    save(model, tmp_path, 7, progress=progress)
-    cut(next(tmp_path.glob("*.data*")))
-    restored = Progress()
-    with skipped():
-        checkpoints.restore(Checkpoint(model, progress=restored), str(tmp_path))
-    assert (restored.step, restored.finished) == (0, "")
+    kept = checkpoints.manager(Checkpoint(model, progress=progress), str(tmp_path), 2)
+    for progress.step in (6, 7):
+        kept.save(progress.step)
+    before = [weight.numpy() for weight in model.weights]
+    for weight in model.weights:
+        weight.assign(tf.zeros_like(weight))
+    cut(next(tmp_path.glob("step-7.data*")))
+    with pytest.warns(UserWarning, match="step-7: checkpoint skipped"):
+        checkpoints.restore(Checkpoint(model, progress=progress), str(tmp_path))
+    assert progress.step == 6
+    for weight, value in zip(model.weights, before, strict=True):
+        np.testing.assert_array_equal(weight.numpy(), value)
 
 
 def test_a_checkpoint_that_is_removed_while_it_is_read_gives_way_to_its_successor(tmp_path, monkeypatch):
