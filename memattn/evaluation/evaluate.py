@@ -202,7 +202,7 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, num_plot
     os.makedirs(output_dir, exist_ok=True)
     _remove_results(output_dir)
     for name, lines in _texts(evaluation, trained).items():
-        files.write(os.path.join(output_dir, name), "".join(f"{line}\n" for line in lines))
+        files.write_lines(os.path.join(output_dir, name), lines)
     files.write(os.path.join(output_dir, MODEL_CARD), model_card(evaluation.result))
     model = trained.models[0]  # an ensemble's pictures are of its first model
     if num_plots and aligns(model) and aligns(trained.model):
