@@ -18,9 +18,9 @@ from memattn.models.encoder import RECURRENT_LAYERS
 from memattn.models.seq2seq import Seq2Seq
 from memattn.onnx_export.attention import MECHANISMS, Mechanism, Source
 from memattn.onnx_export.graph import Graph, Tensor, array, dense, gru_cell, ints, lstm_cell, run_rnn
-from memattn.onnx_runtime import ENCODER, STEP
 from memattn.runs.trained import Trained
 from memattn.serving import exporting
+from memattn.serving.onnx_searcher import ENCODER, STEP
 
 
 def export(trained: Trained, folder: str, max_source_length: int | None = None, *, int8: bool = False) -> int:

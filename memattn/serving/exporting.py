@@ -10,10 +10,10 @@ from memattn import config as configs
 from memattn import files
 from memattn.data.corpus import VOCABULARY
 from memattn.errors import ConfigError
-from memattn.onnx_runtime import METADATA
 from memattn.runs import checkpoints
 from memattn.runs.result import conditions
 from memattn.runs.trained import Trained
+from memattn.serving.onnx_searcher import METADATA
 
 
 @contextlib.contextmanager

@@ -16,9 +16,9 @@ from helpers.runs import translator
 
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError
-from memattn.onnx_runtime import METADATA
 from memattn.runs.trained import load
 from memattn.serving import saved_model
+from memattn.serving.onnx_searcher import METADATA
 from memattn.serving.saved_model import EXTRA
 
 pytestmark = pytest.mark.slow
