@@ -14,7 +14,6 @@ from memattn.errors import ConfigError
 
 
 def _check_flags() -> None:
-    """Raises ConfigError for missing runs, and for an output that exists."""
     from memattn import files
     from memattn.runs import check_exist
 

@@ -87,12 +87,12 @@ def read_split(trained: Trained, split: str) -> TestSet:
     return test_set
 
 
-def read_test_set(folder: str, split: str, vocabulary: Vocabulary, tokenizer: Tokenizer, source: str) -> TestSet:
-    """Reads a split of a prepared corpus, whose sources are of the kind `source` (`data.source`).
+def read_test_set(folder: str, split: str, vocabulary: Vocabulary, tokenizer: Tokenizer, kind: str) -> TestSet:
+    """Reads a split of a prepared corpus, whose sources are of the kind that `data.source` names.
 
     Raises DataError, OSError.
     """
-    pairs = corpus.read_corpus(folder, split, vocabulary, source)
+    pairs = corpus.read_corpus(folder, split, vocabulary, kind)
     tokenized, detokenized = corpus.read_references(folder, split)
     references = tokenizer.decode(tokenized)
     return TestSet(split, pairs.source, pairs.target, references, list(map(without_line_breaks, detokenized)))

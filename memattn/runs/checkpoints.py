@@ -193,13 +193,13 @@ def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
     there were checkpoints, but none could be read.
     """
     tried, damaged, readable = set(), False, False
-    while path := next((path for path in listed(folder) if path not in tried), None):
+    while path := next((path for path in newest_first(folder) if path not in tried), None):
         tried.add(path)
         try:
             checkpoint.read(path)
         except Exception as error:  # TensorFlow raises errors of any type, such as IndexError for a truncated file
             time.sleep(_REMOVING_TIME)
-            if path in listed(folder):  # otherwise training has replaced it
+            if path in newest_first(folder):  # otherwise training has replaced it
                 damaged = True
                 warnings.warn(f"{path}: checkpoint skipped: {reason(error)}", stacklevel=2)
             continue
@@ -209,7 +209,7 @@ def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
         raise RunError(f"{folder}: no checkpoint can be read")
 
 
-def listed(folder: str) -> list[str]:
+def newest_first(folder: str) -> list[str]:
     """Returns the paths of the checkpoints in a folder, newest first.
 
     TensorFlow writes a checkpoint's index last, so that each of them is complete. Raises ConfigError for a folder that
@@ -226,7 +226,7 @@ def stored_state(folder: str, name: str) -> bytes | None:
 
     `name` is its name in the checkpoint. Returns None if no checkpoint can be read.
     """
-    for path in listed(folder):
+    for path in newest_first(folder):
         with contextlib.suppress(Exception):  # TensorFlow raises errors of any type
             return tf.train.load_checkpoint(path).get_tensor(f"{name}/.ATTRIBUTES/py_state")
     return None

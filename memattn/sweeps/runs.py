@@ -34,6 +34,7 @@ def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
     grid_points = list(itertools.chain.from_iterable(map(_points, sweep.grids)))
     runs: dict[str, tuple[Config, dict[str, Any]]] = {}
     for i, cell in enumerate([*sweep.cells, *grid_points] or [{}]):
+        may_repeat = grid_points and i >= len(sweep.cells)  # several grids may have a point in common
         for point in _points(sweep.grid):
             changes = {**cell, **point}
             name = run_name(changes) or "run"
@@ -43,7 +44,7 @@ def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
             earlier = name if name in runs else next((other for other in runs if runs[other][0] == run), None)
             if earlier is None:
                 runs[name] = run, changes
-            elif runs[earlier][0] != run or not grid_points or i < len(sweep.cells):  # several grids may share points
+            elif runs[earlier][0] != run or not may_repeat:
                 same = " and ".join(map(short, dict.fromkeys([earlier, name])))
                 raise ConfigError(f"sweep: two of its runs are the same, or have the same name: {same}; change one")
     return runs
@@ -127,5 +128,5 @@ def is_final(run: Run, result: Result) -> bool:
     if progress and not json.loads(progress)["finished"]:
         return False
     path = result.checkpoints[0]
-    kept = checkpoints.listed(run.best if is_best(path) else run.checkpoints)
+    kept = checkpoints.newest_first(run.best if is_best(path) else run.checkpoints)
     return not kept or os.path.basename(path) == os.path.basename(kept[0])

@@ -120,13 +120,13 @@ def test_a_damaged_list_of_checkpoints_loses_none(content, tmp_path):
     save(model, tmp_path, 1)
     (tmp_path / "checkpoint").write_bytes(content)
     save(model, tmp_path, 2)
-    assert list(map(checkpoints.step_of, checkpoints.listed(str(tmp_path)))) == [2, 1]
+    assert list(map(checkpoints.step_of, checkpoints.newest_first(str(tmp_path)))) == [2, 1]
 
 
 def test_checkpoints_are_known_by_their_names_and_ordered_by_step(tmp_path):
     for name in ("step-100", "step-9", "step-copy", "step-10", "step-10-copy", "other"):
         (tmp_path / f"{name}.index").touch()
-    listed = [os.path.basename(path) for path in checkpoints.listed(str(tmp_path))]
+    listed = [os.path.basename(path) for path in checkpoints.newest_first(str(tmp_path))]
     assert listed == ["step-100", "step-10", "step-9"]
 
 
@@ -183,9 +183,9 @@ def test_a_folder_keeps_its_last_checkpoints_also_after_a_restart_and_where_it_i
         assert kept.latest_checkpoint == (None if step == 1 else f"{folder}/step-{step - 1}")
         kept.save(step)
         assert kept.latest_checkpoint == tf.train.latest_checkpoint(folder) == f"{folder}/step-{step}"
-    assert checkpoints.listed(folder) == [f"{folder}/step-3", f"{folder}/step-2"]
+    assert checkpoints.newest_first(folder) == [f"{folder}/step-3", f"{folder}/step-2"]
     shutil.move(folder, tmp_path / "moved")  # paths are relative to the folder
-    assert checkpoints.listed(str(tmp_path / "moved"))[0] == str(tmp_path / "moved" / "step-3")
+    assert checkpoints.newest_first(str(tmp_path / "moved"))[0] == str(tmp_path / "moved" / "step-3")
     before = layer.kernel.numpy()
     layer.kernel.assign(0 * layer.kernel)
     assert checkpoints.restore(Checkpoint(layer), str(tmp_path / "moved")) is not None
