@@ -115,15 +115,17 @@ def result_of(run: Run, config: Config, split: str, average: int | None) -> Resu
     except (OSError, ValueError):
         return None
     are_best = [is_best(path) for path in result.checkpoints]
-    is_same = to_dict(stored) == to_dict(config)
-    return result if is_same and are_best == ([False] * average if average else [True]) else None
+    return result if stored == config and are_best == ([False] * average if average else [True]) else None
 
 
-def is_final(run: Run, result: Result) -> bool:
-    """Returns whether the training of a run has ended, and the result is of its newest checkpoint of that kind.
+def is_done(run: Run, config: Config, split: str, average: int | None) -> bool:
+    """Returns whether the training of a run has ended, and its best checkpoint has a result: with `average`, its last.
 
     A run whose checkpoints were removed counts as ended.
     """
+    result = result_of(run, config, split, average)
+    if result is None:
+        return False
     progress = checkpoints.stored_state(run.checkpoints, "progress")
     if progress and not json.loads(progress)["finished"]:
         return False
