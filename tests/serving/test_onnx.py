@@ -98,8 +98,8 @@ def test_int8_stays_close(tmp_path):
 
 
 def test_a_translation_does_not_import_tensorflow(tmp_path):
-    run = trained(make_model("memory", {}))
-    export(run, str(tmp_path / "onnx"), 5)
+    run = trained(make_model("memory", {}), max_source_length=5)
+    export(run, str(tmp_path / "onnx"))
     program = (
         "import sys; sys.modules['tensorflow'] = sys.modules['keras'] = None  # importing them raises\n"
         "from memattn.onnx import main; main()"
