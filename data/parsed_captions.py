@@ -34,7 +34,7 @@ def main() -> int:
     splits = {}
     for split, (english, _) in captions.items():
         path = os.path.join(options.trees, f"{split}.trees")
-        files.write(path, "".join(f"{tree}\n" for tree in parse(files.read_lines(english))))
+        files.write_lines(path, parse(files.read_lines(english)))
         splits[split] = [path]
     prepare_trees(options, splits)
     return 0

@@ -96,7 +96,7 @@ def write_split(prefix: str, pairs: Pairs) -> tuple[str, str]:
     """Writes PREFIX.source and PREFIX.target; returns their paths. Raises OSError."""
     source, target = (f"{prefix}.{side}" for side in SIDES)
     for path, lines in zip((source, target), zip(*pairs, strict=True), strict=True):
-        files.write(path, "".join(f"{line}\n" for line in lines))
+        files.write_lines(path, lines)
     return source, target
 
 

@@ -39,7 +39,6 @@ def summary(result: "Result") -> str:
 
 
 def _check_flags() -> None:
-    """Raises ConfigError for flags that contradict each other, and for missing runs; OSError for missing files."""
     from memattn.runs import check_exist
 
     options = flags.FLAGS

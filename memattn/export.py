@@ -14,7 +14,6 @@ from memattn.errors import ConfigError
 
 
 def _check_flags() -> None:
-    """Raises ConfigError for missing runs, and for an output that exists."""
     from memattn import files
     from memattn.runs import check_exist
 
@@ -28,12 +27,12 @@ def _main() -> int:
 
     options = flags.FLAGS
     trained = load(options.run_dir, options.set, options.average)
-    longest = exporter(options.format)(trained, options.output, options.max_source_length)
-    print(f"{options.output}: takes sources of up to {longest:,} tokens")
+    exporter(options.format)(trained, options.output)
+    print(f"{options.output}: takes sources of up to {trained.max_source_length:,} tokens")
     return 0
 
 
-def exporter(name: str) -> Callable[..., int]:
+def exporter(name: str) -> Callable[..., None]:
     """Returns the function that exports in a format. Raises ConfigError if a package for it is missing."""
     if name == "saved_model":
         from memattn.serving import saved_model
@@ -57,12 +56,6 @@ def main() -> None:
     )
     flags.DEFINE_multi_string("set", [], "Override of a key, such as decoding.beam_size=1; repeatable.")
     flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
-    flags.DEFINE_integer(
-        "max_source_length",
-        None,
-        "Upper bound on tokens of a source (default: decoding.max_source_length, else twice the longest in training).",
-        lower_bound=1,
-    )
     cli.run(_main, tensorflow=True, check=_check_flags)
 
 

@@ -10,7 +10,7 @@ import os
 import secrets
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -107,6 +107,11 @@ def write(path: str, content: str | bytes) -> None:
     """Writes a file, str in UTF-8. Raises OSError, which names the file."""
     with writing(path) as file:
         file.write(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+def write_lines(path: str, lines: Iterable[str]) -> None:
+    """Writes lines, which have no ends yet, into a file. Raises OSError."""
+    write(path, "".join(f"{line}\n" for line in lines))
 
 
 @contextlib.contextmanager

@@ -182,11 +182,16 @@ def checked(option: str, hint: Any, value: Any) -> Any:
             return value
         else:
             expected.append(_TYPES[origin])
+    raise OptionError(option, _unexpected(value, expected))
+
+
+def _unexpected(value: Any, expected: list[str]) -> str:
+    """Returns the message for a value that is none of the expected values, and of none of the expected types."""
     if all(name not in _TYPES.values() or name == "null" for name in expected):
-        raise OptionError(option, not_one_of(value, expected))
+        return not_one_of(value, expected)
     needs_quotes = "a str" in expected and isinstance(value, (bool, int, float, datetime.date))
     advice = "; quote it for a str" if needs_quotes else ""
-    raise OptionError(option, f"expected {' or '.join(expected)}, not {abbreviated(value)}{advice}")
+    return f"expected {' or '.join(expected)}, not {abbreviated(value)}{advice}"
 
 
 def _is(value: Any, origin: type) -> bool:

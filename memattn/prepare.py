@@ -32,7 +32,6 @@ from memattn.errors import ConfigError
 
 
 def parallel() -> None:
-    """Runs the command `memattn-prepare parallel`."""
     flags.DEFINE_string("train", None, "Prefix of the training text.", required=True)
     flags.DEFINE_string("valid", None, "Prefix of the validation text.", required=True)
     flags.DEFINE_string("test", None, "Prefix of the test text.")
@@ -58,7 +57,6 @@ def parallel() -> None:
 
 
 def parsing() -> None:
-    """Runs the command `memattn-prepare parsing`."""
     names = "files, or patterns such as 'wsj/0[2-9]/*.mrg', separated by commas"
     flags.DEFINE_list("train", None, f"Training trees: {names}.", required=True)
     flags.DEFINE_list("valid", None, "Validation trees, as --train.", required=True)
@@ -68,7 +66,6 @@ def parsing() -> None:
 
 
 def speech() -> None:
-    """Runs the command `memattn-prepare speech`."""
     manifest = "lines of audio file, tab, text; or .jsonl with audio and text"
     flags.DEFINE_string("train", None, f"Training manifest: {manifest}. Needed unless --vocabulary_of is given.")
     flags.DEFINE_string("valid", None, "Validation manifest, as --train.")
@@ -84,7 +81,6 @@ def speech() -> None:
 
 
 def learn_lexicon() -> None:
-    """Runs the command `memattn-prepare lexicon`."""
     define_folder(None, "Folder of a prepared corpus; the lexicon is written into it.")
     flags.DEFINE_integer("size", 200, "Upper bound on the translations of each token.", lower_bound=1)
     cli.run(_learn_lexicon)
@@ -140,7 +136,6 @@ def _prepare_speech() -> int:
 
 
 def _check_speech() -> None:
-    """Raises ConfigError for flags that do not fit each other."""
     options, manifests = flags.FLAGS, _files(flags.FLAGS)
     missing = [split for split in ("train", "valid") if split not in manifests]
     if missing and not (options.vocabulary_of and manifests):

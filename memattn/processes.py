@@ -43,7 +43,8 @@ def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[
       path: the lock file.
       what: what is locked, for messages.
       doing: what the holder of the lock is doing, for messages: "WHAT: process 7 on host DOING".
-      wait: whether to print that line and wait if another process holds the lock; otherwise RunError is raised.
+      wait: whether to print that line and wait if another process holds the lock; otherwise RunError is raised. A
+        process that waited must check whether the work is already done.
 
     Raises RunError, OSError.
     """
@@ -71,14 +72,6 @@ def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[
         with contextlib.suppress(OSError):
             os.remove(path)
         lock.release()
-
-
-def making(path: str, doing: str, *, wait: bool = False) -> contextlib.AbstractContextManager[None]:
-    """Lets only one process make the file or folder `path`: the context holds `path`.lock, as `locked` does.
-
-    A process that waited must check whether `path` exists.
-    """
-    return locked(f"{path}.lock", path, doing, wait=wait)
 
 
 def end_with(parent: int) -> None:

@@ -13,7 +13,6 @@ from memattn.errors import ConfigError
 
 
 def _check_flags(*run_dirs: str) -> None:
-    """Raises ConfigError without run folders, and for missing ones."""
     from memattn.runs import check_exist
 
     if not run_dirs:

@@ -14,7 +14,6 @@ from memattn.errors import ConfigError
 
 
 def _check_flags() -> None:
-    """Raises ConfigError without a folder for the runs or a config."""
     from memattn import shipped
 
     if not (flags.FLAGS.sweep_dir or flags.FLAGS.list):

@@ -13,7 +13,6 @@ STRATEGIES = ["none", "mirrored", "multi_worker", "auto"]  # keys of training.di
 
 
 def _check_flags() -> None:
-    """Raises ConfigError without a run folder or a config."""
     from memattn import shipped
 
     if not (flags.FLAGS.run_dir or flags.FLAGS.print_config):

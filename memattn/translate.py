@@ -21,7 +21,6 @@ _TRANSLATION_FLAGS = ("nbest", "scores", "alignment")
 
 
 def _check_flags() -> None:
-    """Raises ConfigError for flags that contradict each other, and for missing runs."""
     from memattn.runs import check_exist
 
     options = flags.FLAGS

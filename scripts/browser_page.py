@@ -71,11 +71,11 @@ def _write(options: flags.FlagValues, runs: list["Trained"], page: str) -> None:
     models = []
     for number, trained in enumerate(runs, 1):
         folder = os.path.join(page, "models", str(number))
-        longest = export(trained, folder)
+        export(trained, folder)
         for name in ("export.json", SETTINGS):  # the first has paths of this machine
             os.remove(os.path.join(folder, name))
         add_slots(os.path.join(folder, "encoder.onnx"), os.path.join(folder, "decoder_step.onnx"))
-        exported = {"folder": f"models/{number}", "bytes": _size(folder), "max_source_length": longest}
+        exported = {"folder": f"models/{number}", "bytes": _size(folder)}
         models.append({**exported, **_description(trained)})
     timed: Any = next((run for run in runs if styles.attention(run.config).get("num_slots")), runs[0]).models[0]
     moses = MosesTokenizer("en")
@@ -112,6 +112,7 @@ def _description(trained: "Trained") -> dict[str, Any]:
         "step": int(best["step"]),
         "epochs": int(best["examples"]) / pairs,
         "training_pairs": pairs,
+        "max_source_length": trained.max_source_length,
         **{key: getattr(config.decoding, key) for key in ("length_penalty", "max_length_ratio", "max_length")},
     }
 

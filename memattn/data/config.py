@@ -24,7 +24,6 @@ class CopyConfig(Options):
 
     @property
     def name(self) -> str:
-        """Name of the task."""
         return "copy"
 
     @property

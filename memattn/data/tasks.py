@@ -163,8 +163,8 @@ TASKS = {
 def prepare(config: "CopyConfig", folder: str) -> None:
     """Writes vocab.txt and {train,valid}.{source,target} into `folder`, the same bytes on every machine.
 
-    One process writes a folder; others wait for it. The folder appears when it is complete, so several processes may
-    write it where the file system has no locks. A complete folder is not touched.
+    One process writes a folder; others wait for it. The folder appears when it is complete. A complete folder is not
+    touched.
 
     Raises ConfigError if the folder holds something else, OSError.
     """
@@ -172,14 +172,10 @@ def prepare(config: "CopyConfig", folder: str) -> None:
     if _is_complete(folder, config.settings):
         return
     os.makedirs(os.path.dirname(folder) or os.curdir, exist_ok=True)
-    with files.naming(folder), processes.making(folder, "is writing it; waiting", wait=True):
+    with files.naming(folder), processes.locked(f"{folder}.lock", folder, "is writing it; waiting", wait=True):
         if not _is_complete(folder, config.settings):
-            try:
-                with files.making_folder(folder) as unfinished:
-                    _write_corpus(config, unfinished)
-            except OSError:
-                if not _is_complete(folder, config.settings):  # another process was faster, where there are no locks
-                    raise
+            with files.making_folder(folder) as unfinished:
+                _write_corpus(config, unfinished)
 
 
 def _is_complete(folder: str, settings: dict) -> bool:

@@ -7,7 +7,6 @@ import io
 import json
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Literal, Protocol
 
@@ -182,15 +181,6 @@ def read_units(folder: str, settings: TextSettings) -> SubwordTokenizer:
             return SubwordTokenizer(settings, codes)
     except (SystemExit, ValueError) as error:
         raise DataError(f"{path}: damaged: each line needs two units separated by a blank; copy it again") from error
-
-
-def learn(words: Counter[str], settings: TextSettings, size: int) -> tuple[SubwordTokenizer, list[str]]:
-    """Learns merges or a dictionary from counts of escaped words, and returns the tokenizer and at most `size` units.
-
-    Raises DataError for text that BPE has no merge for.
-    """
-    codes, units = UNITS[settings.units].learn(words, size)
-    return SubwordTokenizer(settings, codes), units
 
 
 def without_line_breaks(line: str) -> str:

@@ -65,7 +65,6 @@ def read(path: str) -> list[Parse]:
 
 
 def _parse(tree: _Bracket, path: str) -> Parse:
-    """Returns the words and the target of a tree. Raises DataError."""
     parse = Parse([], [])
     _add(tree, parse, path)
     if not parse.words:

@@ -171,7 +171,6 @@ def escape(line: str) -> str:
 
 
 def escaped_words(line: str) -> list[str]:
-    """Returns the words of a line, each escaped."""
     return [word for word in escape(line).split(" ") if word]
 
 

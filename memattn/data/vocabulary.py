@@ -33,12 +33,8 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    @classmethod
-    def parse(cls, text: str) -> "Vocabulary":
-        """Reads one token per line: the inverse of `str`."""
-        return cls(text.removesuffix("\n").split("\n"))
-
     def __str__(self) -> str:
+        """Returns the content of a vocabulary's file: a token per line, without the special ones."""
         return "".join(f"{token}\n" for token in self.tokens[len(SPECIAL_TOKENS) :])
 
     def encode(self, words: list[str]) -> list[int]:

@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from memattn import config as configs
 from memattn import files
+from memattn.config import Config
 from memattn.data import corpus
 from memattn.data import tokenizer as tokenizers
 from memattn.data.sentences import Sentences, Sources
@@ -87,12 +88,12 @@ def read_split(trained: Trained, split: str) -> TestSet:
     return test_set
 
 
-def read_test_set(folder: str, split: str, vocabulary: Vocabulary, tokenizer: Tokenizer, source: str) -> TestSet:
-    """Reads a split of a prepared corpus, whose sources are of the kind `source` (`data.source`).
+def read_test_set(folder: str, split: str, vocabulary: Vocabulary, tokenizer: Tokenizer, kind: str) -> TestSet:
+    """Reads a split of a prepared corpus, whose sources are of the kind that `data.source` names.
 
     Raises DataError, OSError.
     """
-    pairs = corpus.read_corpus(folder, split, vocabulary, source)
+    pairs = corpus.read_corpus(folder, split, vocabulary, kind)
     tokenized, detokenized = corpus.read_references(folder, split)
     references = tokenizer.decode(tokenized)
     return TestSet(split, pairs.source, pairs.target, references, list(map(without_line_breaks, detokenized)))
@@ -137,12 +138,7 @@ class Evaluation:
 def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, rouge: bool = False) -> Evaluation:
     """Decodes a test set `repeats` times and scores it, also by ROUGE if asked to. Raises ConfigError, DataError."""
     config, num_buckets, num_sentences = trained.config, trained.config.data.num_buckets, len(test_set.source)
-    kinds_of_metrics = {METRICS[config.training.metric].kind}
-    if config.data.source == "features":
-        kinds_of_metrics.add("transcripts")
-    if rouge:
-        kinds_of_metrics.add("summaries")
-    metrics.check_installed(kinds_of_metrics)
+    computed = _metrics(config, test_set.references, rouge=rouge)
     searcher = Searcher(trained.model, config.decoding, trained.lexicon)
     warm_up(searcher, test_set.source, num_buckets)
     seconds = []
@@ -153,7 +149,7 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, rouge: bool =
     comparison = test_set.comparison(
         translations, trained.tokenizer, lambda: scorer.target_loss(test_set.source, test_set.target)
     )
-    scores = metrics.scores(comparison, metrics.evaluation_metrics(test_set.references, kinds_of_metrics))
+    scores = metrics.scores(comparison, computed)
     median, num_tokens = statistics.median(seconds), sum(len(translation.best) + 1 for translation in translations)
     result = Result(
         scores={name: score.value for name, score in scores.items()},
@@ -175,6 +171,17 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, rouge: bool =
         config=configs.to_dict(config),
     )
     return Evaluation(test_set, result, translations, comparison)
+
+
+def _metrics(config: Config, references: list[str], *, rouge: bool) -> list[str]:
+    """Returns the names of the metrics to compute. Raises ConfigError if one needs a package that is not installed."""
+    kinds = {METRICS[config.training.metric].kind}
+    if config.data.source == "features":
+        kinds.add("transcripts")
+    if rouge:
+        kinds.add("summaries")
+    metrics.check_installed(kinds)
+    return metrics.evaluation_metrics(references, kinds)
 
 
 def _model_fields(trained: Trained) -> dict[str, Any]:
@@ -202,7 +209,7 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, num_plot
     os.makedirs(output_dir, exist_ok=True)
     _remove_results(output_dir)
     for name, lines in _texts(evaluation, trained).items():
-        files.write(os.path.join(output_dir, name), "".join(f"{line}\n" for line in lines))
+        files.write_lines(os.path.join(output_dir, name), lines)
     files.write(os.path.join(output_dir, MODEL_CARD), model_card(evaluation.result))
     model = trained.models[0]  # an ensemble's pictures are of its first model
     if num_plots and aligns(model) and aligns(trained.model):

@@ -225,7 +225,6 @@ class Metric:
         return f"{value:{self.form}}{self.unit}"
 
     def is_better(self, value: float, than: float) -> bool:
-        """Returns whether a value is better than another."""
         return value > than if self.higher_is_better else value < than
 
 

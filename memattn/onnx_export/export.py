@@ -18,29 +18,26 @@ from memattn.models.encoder import RECURRENT_LAYERS
 from memattn.models.seq2seq import Seq2Seq
 from memattn.onnx_export.attention import MECHANISMS, Mechanism, Source
 from memattn.onnx_export.graph import Graph, Tensor, array, dense, gru_cell, ints, lstm_cell, run_rnn
-from memattn.onnx_runtime import ENCODER, STEP
 from memattn.runs.trained import Trained
 from memattn.serving import exporting
+from memattn.serving.onnx_searcher import ENCODER, STEP
 
 
-def export(trained: Trained, folder: str, max_source_length: int | None = None, *, int8: bool = False) -> int:
+def export(trained: Trained, folder: str, *, int8: bool = False) -> None:
     """Writes a folder for `memattn-onnx`, which appears under its name when it is complete.
 
     Args:
       trained: the trained model.
       folder: the folder, which must not exist.
-      max_source_length: most tokens of a source; see `saved_model.export`. The graphs take sources of any length.
       int8: whether weights are integers of 8 bits, and so the inputs of their products.
 
-    Returns the most tokens of a source. Raises ConfigError, OSError.
+    The graphs take sources of any length. Raises ConfigError, OSError.
     """
-    longest = max_source_length or trained.max_source_length
-    with exporting.new_folder(trained, folder, longest, problems=_problems(trained)) as unfinished:
+    with exporting.new_folder(trained, folder, problems=_problems(trained)) as unfinished:
         model = cast(Seq2Seq, trained.models[0])
         encoder = encoder_graph(model)
         for name, graph in {ENCODER: encoder, STEP: step_graph(model, encoder)}.items():
             (_quantize if int8 else onnx.save)(graph, os.path.join(unfinished, name))
-    return longest
 
 
 def _quantize(graph: onnx.ModelProto, path: str) -> None:

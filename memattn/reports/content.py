@@ -143,7 +143,7 @@ def examples(runs: Sequence[ReportedRun], split: str, number: int, overrides: li
     Models have their best weights. The sentences are spread over the lengths of the sources. Raises ConfigError,
     DataError, RunError, OSError.
     """
-    return [_of_test_set(group, split, number, overrides) for group in by_test_set(runs)]
+    return [_examples(group, split, number, overrides) for group in by_test_set(runs)]
 
 
 def by_test_set(runs: Sequence[ReportedRun]) -> list[list[ReportedRun]]:
@@ -154,7 +154,8 @@ def by_test_set(runs: Sequence[ReportedRun]) -> list[list[ReportedRun]]:
     return list(groups.values())
 
 
-def _of_test_set(runs: list[ReportedRun], split: str, number: int, overrides: list[str]) -> list[Example]:
+def _examples(runs: list[ReportedRun], split: str, number: int, overrides: list[str]) -> list[Example]:
+    """Returns translations of `number` sentences of the test set that the runs share."""
     indices = spread(list(map(len, runs[0].sources)), number)
     results: list[Example] = []
     for run in runs:

@@ -32,7 +32,6 @@ class Checkpoint:
     """
 
     def __init__(self, model: tf.keras.Model, optimizer: tf.keras.optimizers.Optimizer | None = None, **kwargs):
-        self._states = [state for state in kwargs.values() if isinstance(state, tf.train.experimental.PythonState)]
         named = named_weights(model)
         self._weights = {path: tensorflow_variable(weight) for path, weight in named.items()}
         parts = {"model": _nested(self._weights)}
@@ -43,23 +42,19 @@ class Checkpoint:
         self.trackable = tf.train.Checkpoint(**parts, **kwargs)
 
     def read(self, path: str) -> None:
-        """Restores a checkpoint. If it cannot be read, changes nothing, and raises TensorFlow's error, of any type."""
+        """Restores a checkpoint. Raises TensorFlow's error, of any type, if it cannot be read.
+
+        Progress may then be that of the checkpoint, while weights are not.
+        """
         shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
         for key, weight in self._weights.items():
             shape = shapes.get(f"model/{key}{_VALUE}")
             if shape != weight.shape:
                 has = "is missing" if shape is None else f"has shape {shape}, not {weight.shape.as_list()}"
                 raise ValueError(f"not of this model: model/{key} {has}; was config.yaml or vocab.txt changed?")
-        before = [state.serialize() for state in self._states]
-        try:
-            status = self.trackable.read(path)
-            status.assert_existing_objects_matched()
-            status.expect_partial()  # the counter of TensorFlow's CheckpointManager is read once it exists
-        except Exception:
-            # TensorFlow restores these before it reads weights.
-            for state, content in zip(self._states, before, strict=True):
-                state.deserialize(content)
-            raise
+        status = self.trackable.read(path)
+        status.assert_existing_objects_matched()
+        status.expect_partial()  # the counter of TensorFlow's CheckpointManager is read once it exists
 
 
 def manager(checkpoint: Checkpoint, folder: str, keep: int) -> tf.train.CheckpointManager:
@@ -122,25 +117,22 @@ def optimizer_variables(optimizer: tf.keras.optimizers.Optimizer, paths: list[st
 
     A slot is a kind of variable that every weight has, such as momentum. `paths` are the paths of the trained weights,
     in the order in which the optimizer was built with them. Raises RunError for a variable in no attribute of the
-    optimizer, as some version of Keras might have.
+    optimizer, as that of another library might have.
     """
-    named = {"iterations": tensorflow_variable(optimizer.iterations)}
-    known = {id(optimizer.iterations), id(optimizer.learning_rate)}  # the rate is set before each update
     variables = optimizer.variables() if callable(optimizer.variables) else optimizer.variables
-    state = {id(variable): variable for variable in variables}
+    unnamed = {id(variable): tensorflow_variable(variable) for variable in variables}
+    unnamed.pop(id(optimizer.learning_rate), None)  # it is set before each update
+    named = {"iterations": unnamed.pop(id(optimizer.iterations))}
     for attribute, value in vars(optimizer).items():
         name = attribute.strip("_")
-        new = state.keys() - known
-        if id(value) in new:
-            named[name] = tensorflow_variable(value)
-            known.add(id(value))
-        elif isinstance(value, list) and len(value) == len(paths) and all(id(variable) in new for variable in value):
+        if id(value) in unnamed:
+            named[name] = unnamed.pop(id(value))
+        elif isinstance(value, list) and len(value) == len(paths) and unnamed.keys() >= set(map(id, value)):
             slot = _SLOT_NAMES.get(name, name)
-            named |= {f"{slot}/{path}": tensorflow_variable(each) for path, each in zip(paths, value, strict=True)}
-            known.update(map(id, value))
-    if lost := [variable.name for key, variable in state.items() if key not in known]:
-        problem = f"keeps {short(', '.join(lost))} in no attribute that has one for each weight"
-        raise RunError(f"Keras' {type(optimizer).__name__} {problem}", "install a Keras that memattn's setup.py allows")
+            named |= {f"{slot}/{path}": unnamed.pop(id(each)) for path, each in zip(paths, value, strict=True)}
+    if unnamed:
+        names = short(", ".join(variable.name for variable in unnamed.values()))
+        raise RunError(f"{type(optimizer).__name__} keeps {names} in no attribute that has one for each weight")
     return named
 
 
@@ -201,13 +193,13 @@ def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
     there were checkpoints, but none could be read.
     """
     tried, damaged, readable = set(), False, False
-    while path := next((path for path in listed(folder) if path not in tried), None):
+    while path := next((path for path in newest_first(folder) if path not in tried), None):
         tried.add(path)
         try:
             checkpoint.read(path)
         except Exception as error:  # TensorFlow raises errors of any type, such as IndexError for a truncated file
             time.sleep(_REMOVING_TIME)
-            if path in listed(folder):  # otherwise training has replaced it
+            if path in newest_first(folder):  # otherwise training has replaced it
                 damaged = True
                 warnings.warn(f"{path}: checkpoint skipped: {reason(error)}", stacklevel=2)
             continue
@@ -217,7 +209,7 @@ def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
         raise RunError(f"{folder}: no checkpoint can be read")
 
 
-def listed(folder: str) -> list[str]:
+def newest_first(folder: str) -> list[str]:
     """Returns the paths of the checkpoints in a folder, newest first.
 
     TensorFlow writes a checkpoint's index last, so that each of them is complete. Raises ConfigError for a folder that
@@ -234,7 +226,7 @@ def stored_state(folder: str, name: str) -> bytes | None:
 
     `name` is its name in the checkpoint. Returns None if no checkpoint can be read.
     """
-    for path in listed(folder):
+    for path in newest_first(folder):
         with contextlib.suppress(Exception):  # TensorFlow raises errors of any type
             return tf.train.load_checkpoint(path).get_tensor(f"{name}/.ATTRIBUTES/py_state")
     return None

@@ -68,13 +68,12 @@ class Run:
 
     def config_with(self, overrides: Sequence[str]) -> Config:
         """Returns the config with overrides of `decoding.*` and `data.folder`. Raises ConfigError."""
-        configs.check_overrides(overrides)
-        config = self.config
+        config = configs.from_dict(configs.to_dict(self.config), overrides)
         for override in overrides:
             key = short(override.partition("=")[0])
             if not key.startswith(("decoding.", "data.folder")):
                 raise ConfigError(f"--set {key}: the model is trained; only data.folder and decoding.* may change now")
-        return configs.load(self._path(CONFIG), overrides) if overrides else config
+        return config
 
     @functools.cached_property
     def vocabulary(self) -> Vocabulary:

@@ -74,12 +74,10 @@ class Trained:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """Vocabulary of source and target."""
         return self.runs[0].vocabulary
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """Tokenizer of the training data."""
         return self.runs[0].tokenizer
 
     @property

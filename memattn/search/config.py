@@ -36,8 +36,8 @@ class DecodingConfig(Options):
     max_length_ratio: Annotated[float, Range(above=0, below=1000)] = 2.0
     # further upper bound on the length of a hypothesis in tokens, the end of sentence included; null: none
     max_length: PositiveInt | None = None
-    # memattn-translate: upper bound on tokens of a line, without the end of sentence; null: twice the longest source in
-    # training
+    # memattn-translate, exported models: upper bound on tokens of a line, without the end of sentence; null: twice the
+    # longest source in training
     max_source_length: PositiveInt | None = None
     # memattn-translate: treatment of a longer line. split: pieces, cut at ends of sentences and words; cut: the rest is
     # dropped; refuse: an error

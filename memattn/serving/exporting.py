@@ -10,22 +10,19 @@ from memattn import config as configs
 from memattn import files
 from memattn.data.corpus import VOCABULARY
 from memattn.errors import ConfigError
-from memattn.onnx_runtime import METADATA
 from memattn.runs import checkpoints
 from memattn.runs.result import conditions
 from memattn.runs.trained import Trained
+from memattn.serving.onnx_searcher import METADATA
 
 
 @contextlib.contextmanager
-def new_folder(
-    trained: Trained, folder: str, max_source_length: int, extra: str = "", problems: Iterable[str] = ()
-) -> Iterator[str]:
+def new_folder(trained: Trained, folder: str, extra: str = "", problems: Iterable[str] = ()) -> Iterator[str]:
     """Makes the folder of an exported model, which appears under its name when it is complete.
 
     Args:
       trained: the trained model.
       folder: the folder, which must not exist.
-      max_source_length: most tokens of a source.
       extra: folder within the folder, for the files beside the model.
       problems: why a model or its search cannot be exported.
 
@@ -39,7 +36,7 @@ def new_folder(
         raise ConfigError(problem)
     files.make_folder(os.path.dirname(folder))
     with files.making_folder(folder) as unfinished:
-        _write_extra(trained, max_source_length, os.path.join(unfinished, extra))
+        _write_extra(trained, os.path.join(unfinished, extra))
         yield unfinished
 
 
@@ -53,13 +50,13 @@ def _problems(trained: Trained) -> Iterator[str]:
         yield "decoding.memory_ratio: an exported model needs one; --set decoding.memory_ratio=1.2, say"
 
 
-def _write_extra(trained: Trained, max_source_length: int, folder: str) -> None:
+def _write_extra(trained: Trained, folder: str) -> None:
     """Writes the files beside the model that say what its tokens are, and how it was made."""
     os.makedirs(folder, exist_ok=True)
     for name, content in {VOCABULARY: str(trained.vocabulary), **trained.tokenizer.files()}.items():
         files.write(os.path.join(folder, name), content)
     metadata = {
-        "max_source_length": max_source_length,
+        "max_source_length": trained.max_source_length,
         "checkpoints": trained.checkpoints,
         **conditions(),
         "config": configs.to_dict(trained.config),

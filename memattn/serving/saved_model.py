@@ -19,23 +19,19 @@ EXTRA = "assets.extra"
 _NO_TOKEN = ""  # pads tensors of tokens
 
 
-def export(trained: Trained, folder: str, max_source_length: int | None = None) -> int:
+def export(trained: Trained, folder: str) -> None:
     """Writes a SavedModel, which appears under its name when it is complete.
 
     Args:
       trained: the trained model.
       folder: the folder of the SavedModel, which must not exist.
-      max_source_length: most tokens of a source; by default `decoding.max_source_length` or, without it, twice as many
-        as the longest training source has.
 
-    Returns the most tokens of a source. Raises ConfigError, OSError.
+    Raises ConfigError, OSError.
     """
-    longest = max_source_length or trained.max_source_length
-    new_folder = exporting.new_folder(trained, folder, longest, EXTRA)
+    new_folder = exporting.new_folder(trained, folder, EXTRA)
     with new_folder as unfinished, files.naming(unfinished), xla.portable():
-        module = _Module(trained, longest)
+        module = _Module(trained)
         tf.saved_model.save(module, unfinished, module.signatures())
-    return longest
 
 
 def _padded_widths(longest: int) -> list[int]:
@@ -49,10 +45,10 @@ def _padded_widths(longest: int) -> list[int]:
 class _Module(tf.Module):
     """The functions of a SavedModel. There is a graph for each padded width; the batch size is free."""
 
-    def __init__(self, trained: Trained, longest: int):
+    def __init__(self, trained: Trained):
         super().__init__()
         self._searcher = Searcher(trained.model, trained.config.decoding)
-        self._longest, self._widths = longest, _padded_widths(longest + 1)
+        self._longest, self._widths = trained.max_source_length, _padded_widths(trained.max_source_length + 1)
         self._model = trained.model
         # TensorFlow saves the variables that it finds in attributes.
         self.weights = [tensorflow_variable(weight) for model in trained.models for weight in model.weights]

@@ -21,10 +21,10 @@ from memattn.errors import ConfigError, DataError, abbreviated
 from memattn.options import listed
 from memattn.search.translation import translations
 from memattn.serving.lines import STDIN, in_order, too_long, until_error
+from memattn.serving.onnx_searcher import OnnxSearcher
 from memattn.serving.word_alignment import Part, word_alignment
 
-if TYPE_CHECKING:  # a function below imports TensorFlow or ONNX Runtime when it is called; the class needs neither
-    from memattn.onnx_runtime.searcher import OnnxSearcher
+if TYPE_CHECKING:  # a function below imports TensorFlow when it is called; the class needs none
     from memattn.runs.trained import Trained
     from memattn.search.searcher import Searcher
 
@@ -284,11 +284,6 @@ def load_onnx(
     Raises ConfigError, DataError, OSError.
     """
     folder = os.fspath(folder)
-    try:
-        from memattn.onnx_runtime.searcher import OnnxSearcher
-    except ImportError as error:
-        raise ConfigError(f"{folder}: needs the package {error.name}; pip install {error.name}") from error
-
     decoding = {"n_best": n_best, "beam_size": beam_size, "batch_size": batch_size, "length_penalty": length_penalty}
     searcher = OnnxSearcher(folder, threads, **{key: value for key, value in decoding.items() if value is not None})
     vocabulary = corpus.read_vocabulary(folder)

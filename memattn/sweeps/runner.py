@@ -19,7 +19,7 @@ from memattn.data import corpus, tasks
 from memattn.evaluation import formatting
 from memattn.runs.run import Run
 from memattn.sweeps import tables
-from memattn.sweeps.runs import expand, finished, is_final, result_of
+from memattn.sweeps.runs import expand, finished, is_done
 
 LOG = "log.txt"
 
@@ -62,15 +62,12 @@ def run_sweep(
         for name, folder in (folders | {name: run.folder for name, run in runs.items()}).items():
             lock, doing = os.path.join(sweep_dir, f"{name}.lock"), "is working on it; wait, or use another --sweep_dir"
             stack.enter_context(processes.locked(lock, folder, doing))
-        missing = {}
         for name, run in runs.items():
             if run.exists:
                 run.check_config(run_configs[name], may_train_longer=False)
             files.make_folder(run.folder)
             files.write(f"{run.folder}.yaml", configs.dump(run_configs[name]))
-            result = result_of(run, run_configs[name], split, average)
-            if result is None or not is_final(run, result):
-                missing[name] = run
+        missing = {name: run for name, run in runs.items() if not is_done(run, run_configs[name], split, average)}
         console.say(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do")
         labels = {name: f"[{number}]" for number, name in enumerate(all_configs)}
         for name in missing:

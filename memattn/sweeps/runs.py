@@ -34,6 +34,7 @@ def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
     grid_points = list(itertools.chain.from_iterable(map(_points, sweep.grids)))
     runs: dict[str, tuple[Config, dict[str, Any]]] = {}
     for i, cell in enumerate([*sweep.cells, *grid_points] or [{}]):
+        may_repeat = grid_points and i >= len(sweep.cells)  # several grids may have a point in common
         for point in _points(sweep.grid):
             changes = {**cell, **point}
             name = run_name(changes) or "run"
@@ -43,7 +44,7 @@ def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
             earlier = name if name in runs else next((other for other in runs if runs[other][0] == run), None)
             if earlier is None:
                 runs[name] = run, changes
-            elif runs[earlier][0] != run or not grid_points or i < len(sweep.cells):  # several grids may share points
+            elif runs[earlier][0] != run or not may_repeat:
                 same = " and ".join(map(short, dict.fromkeys([earlier, name])))
                 raise ConfigError(f"sweep: two of its runs are the same, or have the same name: {same}; change one")
     return runs
@@ -114,18 +115,20 @@ def result_of(run: Run, config: Config, split: str, average: int | None) -> Resu
     except (OSError, ValueError):
         return None
     are_best = [is_best(path) for path in result.checkpoints]
-    is_same = to_dict(stored) == to_dict(config)
-    return result if is_same and are_best == ([False] * average if average else [True]) else None
+    return result if stored == config and are_best == ([False] * average if average else [True]) else None
 
 
-def is_final(run: Run, result: Result) -> bool:
-    """Returns whether the training of a run has ended, and the result is of its newest checkpoint of that kind.
+def is_done(run: Run, config: Config, split: str, average: int | None) -> bool:
+    """Returns whether the training of a run has ended, and its best checkpoint has a result: with `average`, its last.
 
     A run whose checkpoints were removed counts as ended.
     """
+    result = result_of(run, config, split, average)
+    if result is None:
+        return False
     progress = checkpoints.stored_state(run.checkpoints, "progress")
     if progress and not json.loads(progress)["finished"]:
         return False
     path = result.checkpoints[0]
-    kept = checkpoints.listed(run.best if is_best(path) else run.checkpoints)
+    kept = checkpoints.newest_first(run.best if is_best(path) else run.checkpoints)
     return not kept or os.path.basename(path) == os.path.basename(kept[0])

@@ -50,7 +50,6 @@ def write(config: Config, runs: list[SweepRun], failed: dict[str, str], sweep_di
 
 
 def row(run: SweepRun) -> dict[str, Any]:
-    """Returns a run's row of the table."""
     result, scores = run.result, {}
     for name, metric in REPORTED.items():
         if metric.kind not in ("any", "text") and name not in result.scores:

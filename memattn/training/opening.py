@@ -54,7 +54,7 @@ class OpenRun:
         training = config.training
         not_shared = f"{folder}: the workers see different checkpoints in it; all must share the folder"
         with workers.barrier():
-            steps = list(map(checkpoints.step_of, checkpoints.listed(self.run_folder.checkpoints)))  # newest first
+            steps = list(map(checkpoints.step_of, checkpoints.newest_first(self.run_folder.checkpoints)))
             self.batches, vocabulary, tokenizer = _read_data(config)
             initial = self._trained("init_from", vocabulary, tokenizer) if training.init_from and not steps else None
             # If the newer checkpoints are damaged, the run resumes from the oldest one.

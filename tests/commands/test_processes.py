@@ -35,11 +35,11 @@ def test_a_process_that_may_wait_waits_for_the_lock(tmp_path, capfd):
     path, existed_once_locked = tmp_path / "result", []
 
     def make():
-        with processes.making(str(path), "is making it; waiting", wait=True):
+        with processes.locked(f"{path}.lock", str(path), "is making it; waiting", wait=True):
             existed_once_locked.append(path.exists())
             path.touch()
 
-    with processes.making(str(path), "is making it; waiting", wait=True):
+    with processes.locked(f"{path}.lock", str(path), "is making it; waiting", wait=True):
         lines, thread, deadline = [], threading.Thread(target=make), time.monotonic() + 20
         thread.start()
         while not any(lines):
@@ -55,7 +55,7 @@ def test_a_process_that_may_wait_waits_for_the_lock(tmp_path, capfd):
 
 
 def test_failed_work_leaves_no_lock_file(tmp_path):
-    with pytest.raises(KeyboardInterrupt), processes.making(str(tmp_path / "result"), "is making it"):
+    with pytest.raises(KeyboardInterrupt), processes.locked(str(tmp_path / "lock"), "here", "is making it"):
         raise KeyboardInterrupt
     assert os.listdir(tmp_path) == []
 
@@ -63,7 +63,7 @@ def test_failed_work_leaves_no_lock_file(tmp_path):
 def test_a_lock_stays_exclusive_where_its_file_is_removed_while_a_process_waits_for_it(tmp_path, monkeypatch):
     """The holder's work ends after a second process has opened the file, and before that process locks it."""
     path, flock, holder = str(tmp_path / "result"), fcntl.flock, contextlib.ExitStack()
-    holder.enter_context(processes.making(path, "is making it"))
+    holder.enter_context(processes.locked(f"{path}.lock", path, "is making it"))
 
     def end_then_lock(descriptor, operation):
         monkeypatch.setattr(fcntl, "flock", flock)
@@ -71,8 +71,8 @@ def test_a_lock_stays_exclusive_where_its_file_is_removed_while_a_process_waits_
         flock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", end_then_lock)
-    with processes.making(path, "is making it"):
-        with pytest.raises(RunError, match="is making it"), processes.making(path, "is making it"):
+    with processes.locked(f"{path}.lock", path, "is making it"):
+        with pytest.raises(RunError, match="is making it"), processes.locked(f"{path}.lock", path, "is making it"):
             pass
         assert os.listdir(tmp_path) == ["result.lock"]
     assert os.listdir(tmp_path) == []

@@ -74,9 +74,10 @@ def test_a_bad_vocabulary_file_is_reported_with_its_line(tmp_path, content, prob
         read_vocabulary(str(tmp_path))
 
 
-def test_a_vocabulary_is_written_encodes_and_decodes(vocabulary):
+def test_a_vocabulary_is_written_and_read_encodes_and_decodes(vocabulary, tmp_path):
     tokens = ["a", "é", "@@x", "#", "中"]
-    assert Vocabulary.parse(str(Vocabulary(tokens))).tokens == [*SPECIAL_TOKENS, *tokens]
+    (tmp_path / "vocab.txt").write_text(str(Vocabulary(tokens)), encoding="utf-8")
+    assert read_vocabulary(str(tmp_path)).tokens == [*SPECIAL_TOKENS, *tokens]
     assert vocabulary.encode(["a", *SPECIAL_TOKENS, "b"]) == [A, UNK, UNK, UNK, UNK, B, EOS]
     assert vocabulary.decode(np.array([BOS, A, PAD, UNK, C, EOS, B])) == ["a", "<unk>", "c"]
     assert vocabulary.decode(np.array([A, B])) == ["a", "b"]

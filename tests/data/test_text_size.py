@@ -47,8 +47,8 @@ def test_units_are_chosen_by_the_training_pairs_unless_another_corpus_gives_them
         for language in ("en", "de"):
             (tmp_path / f"{split}.{language}").write_text("".join(f"haus {line % 10}\n" for line in range(40)))
     arguments = ["--train=train", "--valid=valid", "--source=en", "--target=de", "--workers=1"]
-    for name, option, units in (("first", "--seed=1", 4_000), ("second", "--vocabulary_of=first", None)):
-        flags = [*arguments, f"--folder={name}", option]
+    for name, options, units in (("first", [], 4_000), ("second", ["--vocabulary_of=first"], None)):
+        flags = [*arguments, f"--folder={name}", *options]
         status, stdout, stderr = command(tmp_path, "memattn.prepare", "parallel", *flags)
         assert status == 0, stderr
         assert (", 4,000 BPE units\n" in stdout) == (units is not None)

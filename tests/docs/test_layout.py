@@ -18,7 +18,6 @@ LAYERS = [
     "config",
     "runs",
     "search",
-    "onnx_runtime",
     "serving",
     "onnx_export",
     "evaluation",

@@ -138,9 +138,10 @@ def test_a_run_is_evaluated_and_exported(tiny_config, command, tmp_path):
     for text in ("extended, 1 x 8 maps, 1 x cgru cells", "**perplexity**", "Can Active Memory Replace Attention"):
         assert text in card
     with pytest.raises(ConfigError, match="decoding.memory_ratio: "):
-        saved_model.export(load([run_dir], [], None), str(tmp_path / "none"), 6)
-    trained, pair = load([run_dir], ["decoding.memory_ratio=1.5"], None), load([run_dir, run_dir], [], None)
-    saved_model.export(trained, str(tmp_path / "exported"), 6)
+        saved_model.export(load([run_dir], [], None), str(tmp_path / "none"))
+    overrides = ["decoding.memory_ratio=1.5", "decoding.max_source_length=6"]
+    trained, pair = load([run_dir], overrides, None), load([run_dir, run_dir], [], None)
+    saved_model.export(trained, str(tmp_path / "exported"))
     source = padded([[4, 5, 6, EOS], [6, EOS]], 8)
     outputs = tf.saved_model.load(str(tmp_path / "exported")).signatures["search"](source=source)
     expected = Searcher(trained.model, trained.config.decoding)(source.numpy())

@@ -83,15 +83,20 @@ def test_a_checkpoint_of_another_model_does_not_change_weights(tmp_path):
         np.testing.assert_array_equal(weight.numpy(), value)
 
 
-def test_a_damaged_checkpoint_restores_neither_weights_nor_progress(tmp_path):
+def test_weights_and_progress_are_those_before_a_damaged_checkpoint(tmp_path):
     model, progress = make_model("none", {}), Progress()
-    progress.step, progress.finished = 7, "7 steps"
-    save(model, tmp_path, 7, progress=progress)
-    cut(next(tmp_path.glob("*.data*")))
-    restored = Progress()
-    with skipped():
-        checkpoints.restore(Checkpoint(model, progress=restored), str(tmp_path))
-    assert (restored.step, restored.finished) == (0, "")
+    kept = checkpoints.manager(Checkpoint(model, progress=progress), str(tmp_path), 2)
+    for progress.step in (6, 7):
+        kept.save(progress.step)
+    before = [weight.numpy() for weight in model.weights]
+    for weight in model.weights:
+        weight.assign(tf.zeros_like(weight))
+    cut(next(tmp_path.glob("step-7.data*")))
+    with pytest.warns(UserWarning, match="step-7: checkpoint skipped"):
+        checkpoints.restore(Checkpoint(model, progress=progress), str(tmp_path))
+    assert progress.step == 6
+    for weight, value in zip(model.weights, before, strict=True):
+        np.testing.assert_array_equal(weight.numpy(), value)
 
 
 def test_a_checkpoint_that_is_removed_while_it_is_read_gives_way_to_its_successor(tmp_path, monkeypatch):
@@ -116,13 +121,13 @@ def test_a_lost_or_damaged_list_of_checkpoints_loses_none(content, tmp_path):
     if content is not None:
         (tmp_path / "checkpoint").write_bytes(content)
     save(model, tmp_path, 2)
-    assert list(map(checkpoints.step_of, checkpoints.listed(str(tmp_path)))) == [2, 1]
+    assert list(map(checkpoints.step_of, checkpoints.newest_first(str(tmp_path)))) == [2, 1]
 
 
 def test_checkpoints_are_known_by_their_names_and_ordered_by_step(tmp_path):
     for name in ("step-100", "step-9", "step-copy", "step-10", "step-10-copy", "other"):
         (tmp_path / f"{name}.index").touch()
-    listed = [os.path.basename(path) for path in checkpoints.listed(str(tmp_path))]
+    listed = [os.path.basename(path) for path in checkpoints.newest_first(str(tmp_path))]
     assert listed == ["step-100", "step-10", "step-9"]
 
 
@@ -149,9 +154,9 @@ def test_a_folder_keeps_its_last_checkpoints_also_after_a_restart_and_where_it_i
         assert kept.latest_checkpoint == (None if step == 1 else f"{folder}/step-{step - 1}")
         kept.save(step)
         assert kept.latest_checkpoint == tf.train.latest_checkpoint(folder) == f"{folder}/step-{step}"
-    assert checkpoints.listed(folder) == [f"{folder}/step-3", f"{folder}/step-2"]
+    assert checkpoints.newest_first(folder) == [f"{folder}/step-3", f"{folder}/step-2"]
     shutil.move(folder, tmp_path / "moved")  # paths are relative to the folder
-    assert checkpoints.listed(str(tmp_path / "moved"))[0] == str(tmp_path / "moved" / "step-3")
+    assert checkpoints.newest_first(str(tmp_path / "moved"))[0] == str(tmp_path / "moved" / "step-3")
     before = layer.kernel.numpy()
     layer.kernel.assign(0 * layer.kernel)
     assert checkpoints.restore(Checkpoint(layer), str(tmp_path / "moved")) is not None

@@ -24,7 +24,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from memattn.onnx_export.export import export
-from memattn.onnx_runtime.searcher import OnnxSearcher
+from memattn.serving.onnx_searcher import OnnxSearcher
 from memattn.serving.translator import load_onnx
 
 MODELS = [
@@ -92,8 +92,8 @@ def test_int8_stays_close(tmp_path):
 
 
 def test_a_translation_does_not_import_tensorflow(tmp_path):
-    run = trained(make_model("memory", {}))
-    export(run, str(tmp_path / "onnx"), 5)
+    run = trained(make_model("memory", {}), max_source_length=5)
+    export(run, str(tmp_path / "onnx"))
     program = (
         "import sys; sys.modules['tensorflow'] = sys.modules['keras'] = None  # importing them raises\n"
         "from memattn.onnx import main; main()"
@@ -147,10 +147,10 @@ def test_a_damaged_export_is_an_error(tmp_path):
 
 
 def test_a_missing_package_is_an_error(monkeypatch):
-    for package, module in (("onnx", "memattn.onnx_export.export"), ("onnxruntime", "memattn.onnx_runtime.searcher")):
+    for package in ("onnx", "onnxruntime"):
         monkeypatch.setitem(sys.modules, package, None)  # importing it raises
-        monkeypatch.delitem(sys.modules, module)
-        monkeypatch.delattr(module)
+    monkeypatch.delitem(sys.modules, "memattn.onnx_export.export")
+    monkeypatch.delattr("memattn.onnx_export.export")
     with pytest.raises(ConfigError, match="--format onnx: needs the package onnx;"):
         exporter("onnx")
     with pytest.raises(ConfigError, match="model: needs the package onnxruntime;"):

@@ -16,9 +16,9 @@ from helpers.runs import translator
 
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError
-from memattn.onnx_runtime import METADATA
 from memattn.runs.trained import load
 from memattn.serving import saved_model
+from memattn.serving.onnx_searcher import METADATA
 from memattn.serving.saved_model import EXTRA
 
 pytestmark = pytest.mark.slow
@@ -29,9 +29,9 @@ def exported(runs, tmp_path_factory):
     """Pairs of an exported model and its run: the first export searches in graph mode, the second by XLA."""
     folder, exports = tmp_path_factory.mktemp("exported"), []
     for run_dir, jit_compile in zip(runs[0], ("false", "true"), strict=True):
-        compiled = load([run_dir], ["decoding.n_best=3", f"decoding.jit_compile={jit_compile}"], None)
+        overrides = ["n_best=3", f"jit_compile={jit_compile}", "max_source_length=23"]  # the last of four padded widths
         output = str(folder / os.path.basename(run_dir))
-        saved_model.export(compiled, output, 23)  # the last of four padded widths
+        saved_model.export(load([run_dir], [f"decoding.{override}" for override in overrides], None), output)
         exports.append((output, load([run_dir], ["decoding.n_best=3"], None)))
     return exports
 
@@ -69,9 +69,9 @@ def test_an_exported_model_translates_as_its_run(exported, runs, which):
 
 
 def test_an_export_from_a_machine_with_a_gpu_does_not_need_a_gpu(runs, tmp_path, monkeypatch):
-    run = load(runs[0][:1], ["decoding.jit_compile=false"], None)
+    run = load(runs[0][:1], ["decoding.jit_compile=false", "decoding.max_source_length=6"], None)
     calls = cudnn.emulate(monkeypatch)
-    saved_model.export(run, str(tmp_path / "exported"), 6)
+    saved_model.export(run, str(tmp_path / "exported"))
     assert not calls
     run.model.encode(tf.constant([[4, EOS]]))
     assert calls is None or calls  # other graphs do run cuDNN
@@ -80,20 +80,20 @@ def test_an_export_from_a_machine_with_a_gpu_does_not_need_a_gpu(runs, tmp_path,
 @pytest.mark.long
 def test_a_recurrent_mechanism_is_exported(runs, tmp_path):
     """Loops over steps work although an export leaves the numbers of sources and queries open; weights are random."""
-    overrides = ["decoding.jit_compile=false", "decoding.max_length=5", "decoding.n_best=3"]
-    run = load(runs[0][:1], overrides, None)
+    overrides = ["jit_compile=false", "max_length=5", "n_best=3", "max_source_length=20"]
+    run = load(runs[0][:1], [f"decoding.{override}" for override in overrides], None)
     model = make_model("matcha", {}, vocabulary_size=len(run.vocabulary.tokens))
     never = tf.one_hot(BOS, len(run.vocabulary.tokens), -1e9, 0.0)  # the run's lines leave this token out
     model.output_layer.bias.assign(never)
     run = dataclasses.replace(run, models=[model])
-    saved_model.export(run, str(tmp_path / "exported"), 20)
+    saved_model.export(run, str(tmp_path / "exported"))
     assert_same_translations(str(tmp_path / "exported"), run, ["Haus Hund Katze.", "Haus."])
 
 
 def test_an_ensemble_is_exported_and_refuses_a_source_that_is_too_long_at_any_padded_width(runs, tmp_path):
     """Such a source is not cut either. The model takes 15 tokens; with their end, they fill a padded width."""
-    both, folder = load(runs[0], [], None), str(tmp_path / "both")
-    assert saved_model.export(both, folder, max_source_length=15) == 15
+    both, folder = load(runs[0], ["decoding.max_source_length=15"], None), str(tmp_path / "both")
+    saved_model.export(both, folder)
     lines = [line for line in lines_of(runs[1] / "test.en") if len(both.tokenizer.encode(line, "source")) <= 15]
     assert_same_translations(folder, both, lines)
     search = tf.saved_model.load(folder).signatures["search"]

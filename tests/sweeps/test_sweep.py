@@ -342,7 +342,7 @@ def test_groups_of_seeds_have_distinct_names(load):
 
 @pytest.mark.parametrize("only", [["num_slots=1"], None])
 def test_a_second_sweep_of_a_folder_is_refused_but_cells_run_at_the_same_time(load, run, monkeypatch, only):
-    config, result_of, nested = load(GRID[:2]), sweep.result_of, []
+    config, is_done, nested = load(GRID[:2]), sweep.is_done, []
 
     def start_a_second_sweep(*arguments):
         if not nested:
@@ -356,9 +356,9 @@ def test_a_second_sweep_of_a_folder_is_refused_but_cells_run_at_the_same_time(lo
             else:
                 with pytest.raises(RunError, match="sweep/num_slots=2: process "):
                     run(config, only=["num_slots=2"])
-        return result_of(*arguments)
+        return is_done(*arguments)
 
-    monkeypatch.setattr(sweep, "result_of", start_a_second_sweep)
+    monkeypatch.setattr(sweep, "is_done", start_a_second_sweep)
     assert run(config, only=only) == []
 
 

@@ -84,16 +84,12 @@ def read(path: str, max_seconds: float) -> Recording:
         mono = soxr.resample(mono, rate, RATE)
     if len(mono) < WINDOW:
         raise DataError(f"{len(mono) / RATE * 1000:.3g} ms long; the least is {WINDOW / RATE * 1000:g} ms")
-    return Recording(log_mel(mono), len(samples) / rate, samples.shape[1] > 1, rate != RATE)
-
-
-def log_mel(samples: np.ndarray) -> np.ndarray:
-    """Returns features, float32 [S, MEL_BANDS], of n samples at RATE, where S = 1 + (n - WINDOW) // HOP."""
-    return _log_mel(tf.constant(samples, tf.float32)).numpy()
+    return Recording(log_mel(mono).numpy(), len(samples) / rate, samples.shape[1] > 1, rate != RATE)
 
 
 @functools.partial(tf.function, input_signature=[tf.TensorSpec([None], tf.float32)], autograph=False)
-def _log_mel(samples: tf.Tensor) -> tf.Tensor:
+def log_mel(samples: tf.Tensor) -> tf.Tensor:
+    """Returns features, float32 [S, MEL_BANDS], of n samples at RATE, where S = 1 + (n - WINDOW) // HOP."""
     spectrum = tf.abs(tf.signal.stft(samples, WINDOW, HOP, _FFT)) ** 2
     mel = tf.signal.linear_to_mel_weight_matrix(MEL_BANDS, _FFT // 2 + 1, RATE, _LOWEST, _HIGHEST)
     return tf.math.log(tf.maximum(spectrum @ mel, _LEAST_ENERGY))

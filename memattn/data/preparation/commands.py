@@ -12,7 +12,6 @@ from memattn.data.preparation.folder import Release
 from memattn.data.tokenizer import TextSettings, Units, known_code
 from memattn.errors import ConfigError
 
-_LEARNING_FLAGS = ("bpe_units", "bpe_sample", "seed")
 _UNITS_IN_WORDS: dict[Units, str] = {"bpe": "BPE units", "spelled": "words and characters"}
 
 
@@ -38,16 +37,12 @@ def define_text_flags(
         None,
         "Run folder or prepared corpus whose BPE and vocabulary are used, in place of learning them.",
     )
-    defaults = parallel.Settings
-    meaning = "Upper bound on the pairs that BPE is learned from."
-    flags.DEFINE_integer("bpe_sample", defaults.bpe_sample, meaning, lower_bound=1)
     flags.DEFINE_integer(
         "max_length",
         max_length,
         "Upper bound on the units of either side; longer training pairs are dropped.",
         lower_bound=1,
     )
-    flags.DEFINE_integer("seed", defaults.seed, "Seed of --bpe_sample.", lower_bound=0, upper_bound=2**32 - 1)
     flags.DEFINE_integer("workers", None, "Number of processes (default: one for each CPU core).", lower_bound=1)
 
 
@@ -90,12 +85,12 @@ def prepare_text(
     Returns the number of training pairs read. Raises ConfigError, DataError, OSError.
     """
     folder = options.folder.replace("{pair}", f"{text.source_language}-{text.target_language}")
-    learning = {name: None if options.vocabulary_of else options[name].value for name in _LEARNING_FLAGS}
     if options.vocabulary_of:
-        check_unused(options, _LEARNING_FLAGS, "the BPE")
-    elif learning["bpe_units"] is None:
-        learning["bpe_units"] = advice.default_units(count_lines(splits["train"][0]))
-    settings = parallel.Settings(text=text, max_length=options.max_length, **learning)
+        check_unused(options, ("bpe_units",), "the BPE")
+        settings = parallel.Settings(text, None, bpe_sample=None, max_length=options.max_length, seed=None)
+    else:
+        bpe_units = options.bpe_units or advice.default_units(count_lines(splits["train"][0]))
+        settings = parallel.Settings(text, bpe_units, max_length=options.max_length)
     workers = options.workers or processes.cores()
     train = parallel.prepare(splits, settings, folder, workers, options.vocabulary_of, release)["train"]
     print(

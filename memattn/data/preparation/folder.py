@@ -7,13 +7,16 @@ import importlib.metadata
 import json
 import os
 import platform
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from memattn import __version__, files, processes
-from memattn.data.corpus import MANIFEST, PARTS, Part, Side, binary_paths
+from memattn.data.corpus import MANIFEST, PARTS, VOCABULARY, Part, Side, binary_paths
 from memattn.data.sentences import Sentences
+from memattn.data.tokenizer import UNITS, SubwordTokenizer, TextSettings
+from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError
 from memattn.plain_values import differences
 
@@ -52,7 +55,8 @@ def make_corpus(
     inputs = {"settings": settings, "sources": described}
     if os.path.exists(folder):
         return _counts_of_complete(folder, inputs)
-    with processes.making(folder, "is preparing it; wait, or use another --folder"), files.making_folder(folder) as new:
+    doing = "is preparing it; wait, or use another --folder"
+    with processes.locked(f"{folder}.lock", folder, doing), files.making_folder(folder) as new:
         for path in shared:
             with open(path, "rb") as file:
                 files.write(os.path.join(new, os.path.basename(path)), file.read())
@@ -73,9 +77,14 @@ def make_corpus(
     return counts
 
 
-def write_lines(path: str, lines: Iterable[str]) -> None:
-    """Writes lines, which have no ends yet, into a file. Raises OSError."""
-    files.write(path, "".join(f"{line}\n" for line in lines))
+def learn_units(words: Counter[str], settings: TextSettings, size: int) -> dict[str, str]:
+    """Learns merges or a dictionary, and a vocabulary of at most `size` units, from counts of escaped words.
+
+    Returns names and contents of the tokenizer's files and of the vocabulary. Raises DataError for text that BPE has no
+    merge for.
+    """
+    codes, units = UNITS[settings.units].learn(words, size)
+    return {**SubwordTokenizer(settings, codes).files(), VOCABULARY: str(Vocabulary(units))}
 
 
 class SentencesWriter:

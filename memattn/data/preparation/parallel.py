@@ -15,19 +15,18 @@ from memattn import files
 from memattn.data import tokenizer as tokenizers
 from memattn.data.corpus import SIDES, VOCABULARY, check_line_counts, read_references, read_vocabulary
 from memattn.data.preparation.chunks import CHUNK, Chunk, Map, count_lines, map_in_processes, read_chunks
-from memattn.data.preparation.folder import Counts, Release, SentencesWriter, make_corpus, write_lines
+from memattn.data.preparation.folder import Counts, Release, SentencesWriter, learn_units, make_corpus
 from memattn.data.sentences import Sentences
-from memattn.data.tokenizer import SubwordTokenizer, TextSettings
+from memattn.data.tokenizer import TextSettings
 from memattn.data.units import escaped_words
-from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError
 
 Paths = tuple[str, str]  # source and target file
 Splits = dict[str, Paths]  # by the name of the split
 
-# A worker process makes each once, of what comes with every chunk.
-_tokenizer = functools.lru_cache(1)(SubwordTokenizer)
-_vocabulary = functools.lru_cache(1)(Vocabulary.parse)
+# A worker process reads each once from the folder of the corpus.
+_tokenizer = functools.lru_cache(1)(tokenizers.read)
+_vocabulary = functools.lru_cache(1)(read_vocabulary)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,26 +94,23 @@ def _shared_files(corpus: str, text: TextSettings) -> list[str]:
 def _write_files(parallel_map: Map, splits: Splits, settings: Settings, folder: str) -> Counts:
     """Writes all files but the manifest; returns its counts by split."""
     pairs = _count_pairs(parallel_map, splits)
-    if settings.bpe_units is None:  # the folder has the files of another corpus
-        tokenizer = tokenizers.read_units(folder, settings.text)
+    if settings.bpe_units is None:  # the folder has units and vocabulary of another corpus
+        contents = tokenizers.read_units(folder, settings.text).files()
     else:
         words = _count_words(parallel_map, splits["train"], pairs["train"], settings)
-        tokenizer, units = tokenizers.learn(words, settings.text, settings.bpe_units)
-        files.write(os.path.join(folder, VOCABULARY), str(Vocabulary(units)))
-    for name, content in tokenizer.files().items():
+        contents = learn_units(words, settings.text, settings.bpe_units)
+    for name, content in contents.items():
         files.write(os.path.join(folder, name), content)
     counts: Counts = {split: {"pairs": number} for split, number in pairs.items()}
-    counts["train"] = _write_train(
-        parallel_map, splits["train"], pairs["train"], tokenizer, settings.max_length, folder
-    )
+    counts["train"] = _write_train(parallel_map, splits["train"], pairs["train"], settings.max_length, folder)
     for split, paths in splits.items():
         if split != "train":
-            work = functools.partial(segment, tokenizer.settings, tokenizer.codes)
+            work = functools.partial(segment, folder)
             lines = [line for chunk in parallel_map(work, read_chunks(*paths)) for line in chunk]
             for name, column in zip((*SIDES, "reference"), zip(*lines, strict=True), strict=True):
-                write_lines(os.path.join(folder, f"{split}.{name}"), column)
+                files.write_lines(os.path.join(folder, f"{split}.{name}"), column)
     if "valid" in splits:
-        _warn_of_problems(splits["valid"][1], tokenizer, folder)
+        _warn_of_problems(splits["valid"][1], settings.text, folder)
     return counts
 
 
@@ -152,21 +148,18 @@ def words_of_chunk(text: TextSettings, fraction: float, seed: int, chunk: Chunk)
     return words
 
 
-def _write_train(
-    parallel_map: Map, paths: Paths, pairs: int, tokenizer: SubwordTokenizer, max_length: int, folder: str
-) -> dict[str, int]:
+def _write_train(parallel_map: Map, paths: Paths, pairs: int, max_length: int, folder: str) -> dict[str, int]:
     """Writes the arrays of the training split, and returns the counts of the manifest.
 
     Raises DataError if no pair is left, OSError.
     """
-    vocabulary = read_vocabulary(folder)
-    work = functools.partial(encode, tokenizer.settings, tokenizer.codes, str(vocabulary), max_length)
+    work, vocabulary_size = functools.partial(encode, folder, max_length), len(read_vocabulary(folder))
     counts = Counter(read=0, pairs=0, dropped_empty=0, dropped_too_long=0)
     with (
         contextlib.ExitStack() as stack,
         tqdm(total=pairs, desc="encoding", unit=" pairs", unit_scale=True, disable=None) as progress,
     ):
-        writers = [stack.enter_context(SentencesWriter(folder, "train", side, len(vocabulary))) for side in SIDES]
+        writers = [stack.enter_context(SentencesWriter(folder, "train", side, vocabulary_size)) for side in SIDES]
         for chunk_counts, *sides in parallel_map(work, read_chunks(*paths)):
             for writer, sentences in zip(writers, sides, strict=True):
                 writer.append(sentences)
@@ -180,14 +173,17 @@ def _write_train(
     return dict(counts)
 
 
-def encode(
-    text: TextSettings, codes: str, vocabulary: str, max_length: int, chunk: Chunk
-) -> tuple[dict[str, int], Sentences, Sentences]:
+def encode(folder: str, max_length: int, chunk: Chunk) -> tuple[dict[str, int], Sentences, Sentences]:
     """Turns the pairs of a chunk into ids; drops pairs with an empty side, or one of more than `max_length` units.
+
+    Args:
+      folder: folder that holds the tokenizer and the vocabulary.
+      max_length: upper bound on the units of a side.
+      chunk: lines of text.
 
     Returns counts of pairs, the sources, and the targets.
     """
-    tokenizer, ids = _tokenizer(text, codes), _vocabulary(vocabulary)
+    tokenizer, vocabulary = _tokenizer(folder), _vocabulary(folder)
     sources, targets, empty, too_long = [], [], 0, 0
     for source_line, target_line in zip(chunk.source, chunk.target, strict=True):
         source, target = tokenizer.encode(source_line, "source"), tokenizer.encode(target_line, "target")
@@ -196,16 +192,19 @@ def encode(
         elif max(len(source), len(target)) > max_length:
             too_long += 1
         else:
-            sources.append(ids.encode(source))
-            targets.append(ids.encode(target))
+            sources.append(vocabulary.encode(source))
+            targets.append(vocabulary.encode(target))
     read = len(chunk.source)
     counts = {"read": read, "pairs": len(sources), "dropped_empty": empty, "dropped_too_long": too_long}
     return counts, Sentences.from_ids(sources), Sentences.from_ids(targets)
 
 
-def segment(text: TextSettings, codes: str, chunk: Chunk) -> list[tuple[str, str, str]]:
-    """Turns the pairs of a chunk into lines of source tokens, target tokens, and targets as people write them."""
-    tokenizer = _tokenizer(text, codes)
+def segment(folder: str, chunk: Chunk) -> list[tuple[str, str, str]]:
+    """Turns the pairs of a chunk into lines of source tokens, target tokens, and targets as people write them.
+
+    `folder` holds the tokenizer.
+    """
+    tokenizer = _tokenizer(folder)
     return [
         (
             " ".join(tokenizer.encode(source, "source")),
@@ -216,11 +215,11 @@ def segment(text: TextSettings, codes: str, chunk: Chunk) -> list[tuple[str, str
     ]
 
 
-def _warn_of_problems(path: str, tokenizer: SubwordTokenizer, folder: str) -> None:
+def _warn_of_problems(path: str, text: TextSettings, folder: str) -> None:
     """Warns if tokenization changes blanks in the validation targets (`path`), or if BLEU says nothing about them."""
-    tokens, references = read_references(folder, "valid")
+    (tokens, references), tokenizer = read_references(folder, "valid"), _tokenizer(folder)
     for problem in (
-        tokenizers.blank_problem(tokenizer.settings, references),
+        tokenizers.blank_problem(text, references),
         tokenizers.bleu_problem(tokenizer, tokenizer.decode(tokens)),
     ):
         if problem:

@@ -7,7 +7,7 @@ from collections import Counter
 from memattn import files
 from memattn.data import trees
 from memattn.data.corpus import SIDES, VOCABULARY
-from memattn.data.preparation.folder import Counts, make_corpus, write_lines
+from memattn.data.preparation.folder import Counts, make_corpus
 from memattn.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from memattn.errors import ConfigError
 
@@ -34,7 +34,7 @@ def prepare(splits: dict[str, list[str]], min_count: int, folder: str) -> Counts
         for split in splits:
             counts[split] = {"pairs": len(parses[split])}
             for side, sentences in zip(SIDES, zip(*parses[split], strict=True), strict=True):
-                write_lines(os.path.join(unfinished, f"{split}.{side}"), map(" ".join, sentences))
+                files.write_lines(os.path.join(unfinished, f"{split}.{side}"), map(" ".join, sentences))
                 counts[split][f"{side}_tokens"] = sum(map(len, sentences))
         return counts
 

@@ -17,10 +17,9 @@ from memattn.data import corpus, features
 from memattn.data import tokenizer as tokenizers
 from memattn.data.preparation import audio
 from memattn.data.preparation.chunks import map_in_order
-from memattn.data.preparation.folder import Counts, Release, make_corpus, write_lines
+from memattn.data.preparation.folder import Counts, Release, learn_units, make_corpus
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
 from memattn.data.units import escaped_words
-from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError, abbreviated, printable
 
 SKIPPED = "skipped.tsv"
@@ -169,8 +168,8 @@ def _write_files(
     for split in manifests:
         texts = recordings[split].texts
         tokens = [tokenizer.encode(text, "target") for text in texts]
-        write_lines(os.path.join(folder, f"{split}.reference"), texts)
-        write_lines(os.path.join(folder, f"{split}.target"), map(" ".join, tokens))
+        files.write_lines(os.path.join(folder, f"{split}.reference"), texts)
+        files.write_lines(os.path.join(folder, f"{split}.target"), map(" ".join, tokens))
         counts[split] = {
             "read": len(utterances[split]),
             "pairs": len(texts),
@@ -179,7 +178,8 @@ def _write_files(
             "target_tokens": sum(map(len, tokens)),
             "unknown_tokens": sum(token not in vocabulary.ids for line in tokens for token in line),
         }
-    write_lines(os.path.join(folder, SKIPPED), [line for split in manifests for line in recordings[split].skipped])
+    skipped = [line for split in manifests for line in recordings[split].skipped]
+    files.write_lines(os.path.join(folder, SKIPPED), skipped)
     return counts
 
 
@@ -199,8 +199,7 @@ def _learn_units(texts: list[str], settings: Settings, folder: str) -> None:
     words = Counter(word for text in texts for word in escaped_words(text))
     characters = {character for word in words for character in word}
     size = settings.bpe_units or len(characters) + 1  # and one unit for spaces
-    tokenizer, units = tokenizers.learn(words, settings.text, size)
-    for name, content in {**tokenizer.files(), corpus.VOCABULARY: str(Vocabulary(units))}.items():
+    for name, content in learn_units(words, settings.text, size).items():
         files.write(os.path.join(folder, name), content)
 
 

@@ -65,7 +65,7 @@ if work.task == "export":
     from memattn.onnx_export.export import export
 
     trained_run: Any = SimpleNamespace(vocabulary=vocabulary, tokenizer=WhitespaceTokenizer())
-    export(Trained([trained_run], [model], [], config), work.folder, longest, int8=work.int8)
+    export(Trained([trained_run], [model], [], config), work.folder, int8=work.int8)
 elif work.task == "decode":
     sentences = Sentences(np.concatenate(rows).astype(np.int32), np.cumsum([0, *map(len, rows)]))
     lexicon = None

@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime
 import worker
 
-from memattn.onnx_runtime.searcher import OnnxSearcher
+from memattn.serving.onnx_searcher import OnnxSearcher
 
 work = worker.options()
 with tempfile.TemporaryDirectory() as folder:

@@ -219,7 +219,7 @@ export class Model {
 }
 
 /**
- * Beam search, as `memattn.onnx_runtime.searcher` has it. Yields the hypotheses after each step, best first.
+ * Beam search, as `memattn.serving.onnx_searcher` has it. Yields the hypotheses after each step, best first.
  *
  * A hypothesis has ids without an end of sentence, a sum of log-probabilities, a score and whether it is finished. The
  * search stops once no unfinished hypothesis can become the best.

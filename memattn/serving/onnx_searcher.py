@@ -1,19 +1,20 @@
-"""Searches batches with the graphs of an exported folder, as `memattn.search` does with a model, in NumPy."""
+"""Searches batches with the graphs of an exported folder, as `memattn.search` does with a model, without TensorFlow."""
 
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import onnxruntime
 
 from memattn import files
 from memattn.data.vocabulary import BOS, EOS, PAD
 from memattn.errors import ConfigError, DataError
-from memattn.onnx_runtime import ENCODER, METADATA, STEP
 from memattn.options import OptionError, split
 from memattn.search.config import DecodingConfig
 from memattn.search.translation import Hypotheses
+
+ENCODER, STEP = "encoder.onnx", "decoder_step.onnx"  # the graphs of an exported folder
+METADATA = "export.json"  # the config, and how the model was made
 
 State = Mapping[str, np.ndarray]
 
@@ -31,10 +32,16 @@ class OnnxSearcher:
       has_alignments: whether the model weighs source positions, so that `align` can be called.
       max_source_length: upper bound on the tokens of a line that is translated in one piece.
 
-    Raises ConfigError for an option that cannot be used; DataError, OSError for a folder that is no complete export.
+    Raises ConfigError for an option that cannot be used, or without ONNX Runtime; DataError, OSError for a folder that
+    is no complete export.
     """
 
     def __init__(self, folder: str, threads: int = 0, **changes: Any):
+        try:
+            import onnxruntime  # only here, as exports need no more of this module than names of files
+        except ImportError as error:
+            raise ConfigError(f"{folder}: needs the package {error.name}; pip install {error.name}") from error
+
         metadata = files.read_json(os.path.join(folder, METADATA), {"max_source_length": int, "config": dict})
         self.max_source_length = metadata["max_source_length"]
         try:
@@ -44,7 +51,14 @@ class OnnxSearcher:
             raise ConfigError(f"{folder}: decoding.{error}") from error
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        self._encoder, self._step = (_session(os.path.join(folder, name), options) for name in (ENCODER, STEP))
+        sessions = []
+        for name in (ENCODER, STEP):
+            path = os.path.join(folder, name)
+            try:
+                sessions.append(onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"]))
+            except Exception as error:  # ONNX Runtime's errors have no base of their own
+                raise DataError(f"{path}: ONNX Runtime cannot load it: {error}") from error
+        self._encoder, self._step = sessions
         self._encoder_outputs = [output.name for output in self._encoder.get_outputs()]
         self._step_outputs = [output.name for output in self._step.get_outputs()]
         self.has_alignments = "weights" in self._step_outputs
@@ -151,8 +165,8 @@ def beam_search(
         scores, tokens = scores.take(best), next_tokens.take(best)
         log_probs, lengths = totals.take(best), next_lengths.take(best)
         if beam_size > 1:  # a single hypothesis continues itself
-            state = {name: _of_parents(tensor, parents) for name, tensor in state.items()}
-            paths = _of_parents(paths, parents)
+            state = {name: _gather_parents(tensor, parents) for name, tensor in state.items()}
+            paths = _gather_parents(paths, parents)
         paths[:, :, time] = tokens
         finished = finished.take(parents) | (tokens == EOS) | (time + 1 >= max_lengths[:, None])
         if not finished.any():
@@ -168,17 +182,9 @@ def beam_search(
     return Hypotheses(np.where(within, paths[:, :n_best], EOS), lengths, scores)
 
 
-def _of_parents(tensor: np.ndarray, parents: np.ndarray) -> np.ndarray:
+def _gather_parents(tensor: np.ndarray, parents: np.ndarray) -> np.ndarray:
     """Returns the entries of a tensor [B, k, ...] at indices [B, k] of its hypotheses in a row."""
     return tensor.reshape(-1, *tensor.shape[2:]).take(parents, 0)
-
-
-def _session(path: str, options: onnxruntime.SessionOptions) -> onnxruntime.InferenceSession:
-    """Loads a graph. Raises DataError."""
-    try:
-        return onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
-    except Exception as error:  # ONNX Runtime's errors have no base of their own
-        raise DataError(f"{path}: ONNX Runtime cannot load it: {error}") from error
 
 
 def _without_padding(source: np.ndarray) -> np.ndarray:
