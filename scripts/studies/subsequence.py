@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
-from absl import flags
 
 from memattn import files
 from memattn.attention import FeedForwardAttention
@@ -25,6 +24,8 @@ ALPHA = 1.0  # alpha of the loss, the weight of pairs that do not match
 BATCH = 20  # pairs of a training step
 WIDTH = 32  # size of an embedding
 SEARCHED = 2_000  # sequences
+STEPS = 3_000  # of training
+SEEDS = (1, 2, 3)  # of weights and sequences
 _LEARNING_RATE = 1e-3
 _BINS = 20  # bins of the histograms of distances
 _LENGTHS = (96, 160)  # steps of a whole sequence
@@ -178,16 +179,15 @@ def evaluate(encoders: tuple[tf.keras.Model, ...] | None, *, rows: int, seed: in
     return search(database, queries, random)
 
 
-def make(options: flags.FlagValues) -> None:
+def make(output: str) -> None:
     """Trains embeddings with each pooling and seed, searches with them, and writes the table."""
-    files.make_folder(os.path.dirname(options.output))
+    files.make_folder(os.path.dirname(output))
     rows = []
     for name in ("mean and deviation, untrained", *POOLINGS):
-        for seed in options.seeds:
+        for seed in SEEDS:
             start = time.monotonic()
-            encoders = train(name, steps=options.steps, seed=seed) if name in POOLINGS else None
+            encoders = train(name, steps=STEPS, seed=seed) if name in POOLINGS else None
             result = evaluate(encoders, rows=SEARCHED, seed=seed)
-            steps = options.steps if encoders else 0
-            rows.append({"pooling": name, "seed": seed, **result, "training steps": steps})
+            rows.append({"pooling": name, "seed": seed, **result, "training steps": STEPS if encoders else 0})
             print(f"{name}, seed {seed}: {result}, {time.monotonic() - start:.0f} s", flush=True)
-            standalone.write_table(options.output, rows, {"rows": rows, **conditions()})
+            standalone.write_table(output, rows, {"rows": rows, **conditions()})
