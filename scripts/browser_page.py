@@ -12,7 +12,6 @@ import json
 import os
 import pathlib
 import shutil
-import tarfile
 import tempfile
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +39,7 @@ FORMATS = {
 TEXT = TextSettings("raw", "en", "de")  # the page has rules for English sources and German targets
 
 
-def main() -> int:
+def main() -> None:
     from memattn.runs.trained import load
 
     options = flags.FLAGS
@@ -59,7 +58,6 @@ def main() -> int:
         files.move(folder, options.output)
     print(f"{options.output}: models: {len(runs)}; {size / 1e6:.1f} MB")
     print(f"python -m http.server --directory {options.output}")
-    return 0
 
 
 def _write(options: flags.FlagValues, runs: list["Trained"], page: str) -> None:
@@ -124,15 +122,13 @@ def _colour(attention: Any) -> str:
 def _copy_runtime(package: str | None, folder: str) -> None:
     """Copies ONNX Runtime's files from a folder of them, or from its npm package, which is downloaded."""
     os.makedirs(folder)
-    with tempfile.TemporaryDirectory() as work:
-        if package is None:
-            archive = pooch.retrieve(RUNTIME, RUNTIME_CHECKSUM, path=pooch.os_cache("memattn"))
-            with tarfile.open(archive) as tar:
-                for name in RUNTIME_FILES:
-                    tar.extract(f"package/dist/{name}", work, filter="data")
-            package = os.path.join(work, "package/dist")
-        for name in RUNTIME_FILES:
-            shutil.copy(os.path.join(package, name), folder)
+    if package is None:
+        unpack = pooch.Untar([f"package/dist/{name}" for name in RUNTIME_FILES])
+        paths = pooch.retrieve(RUNTIME, RUNTIME_CHECKSUM, path=pooch.os_cache("memattn"), processor=unpack)
+    else:
+        paths = [os.path.join(package, name) for name in RUNTIME_FILES]
+    for path in paths:
+        shutil.copy(path, folder)
 
 
 if __name__ == "__main__":
