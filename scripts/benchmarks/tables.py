@@ -168,10 +168,8 @@ def _attention(label: str) -> Mapping[str, Any]:
 
 def ends(extent: str) -> tuple[float, float]:
     """Returns the least and the greatest value of a range, as `formatting.extent` writes it."""
-    least = re.match(_NUMBER, extent)
-    if not least:
-        raise ValueError(f"{extent!r} is no range")
-    return float(least[0]), float(extent[least.end() + 1 :])
+    ((least, greatest),) = re.findall(rf"^({_NUMBER})-({_NUMBER})$", extent)
+    return float(least), float(greatest)
 
 
 def pivot(rows: list[dict], index: str, columns: str, value: str) -> list[dict]:

@@ -10,14 +10,13 @@ import statistics
 from absl import flags
 
 from benchmarks import race, tables
-from memattn import cli
 from memattn.evaluation import formatting
 
 FEW, MANY = 20, 420  # decoder steps
 MEASURE = "microseconds per token"
 
 
-def main() -> int:
+def main() -> None:
     options = flags.FLAGS
     rows = []
     for length in options.lengths:
@@ -58,15 +57,13 @@ def main() -> int:
         scale="linear",
     )
     print(formatting.markdown(tables.pivot(rows, "L", "system", MEASURE)))
-    return 0
 
 
-def run() -> None:
-    """Defines the flags, then runs `main`."""
+def define_flags() -> None:
+    """Defines the flags of `main`."""
     timed = ["memattn: no attention", "memattn: memory, K = 32", "memattn: dot product", "memattn: Bahdanau"]
     race.define_flags(systems=timed)
     tables.define_output("tokens")
     race.define_sizes("50,200,500,1000,2000,5000,10000,20000")
     flags.DEFINE_integer("batch_size", 2, "Sources decoded together.", lower_bound=1)
     flags.DEFINE_integer("beam_size", 10, "Hypotheses per source.", lower_bound=1)
-    cli.run(main, tensorflow=True)

@@ -15,7 +15,7 @@ from typing import Any
 from absl import flags
 
 from benchmarks import tables
-from memattn import cli, files
+from memattn import files
 from memattn.data.sentences import Sources
 from memattn.errors import ConfigError
 from memattn.evaluation import formatting
@@ -23,7 +23,7 @@ from memattn.evaluation import formatting
 Decoder = Callable[[], tuple[Any, float]]  # decodes the same sources in each call; the second result is the seconds
 
 
-def main(*run_dirs: str) -> int:
+def main(*run_dirs: str) -> None:
     from memattn.evaluation import evaluate as evaluation
     from memattn.evaluation.evaluate import read_split
     from memattn.runs.trained import load
@@ -63,7 +63,6 @@ def main(*run_dirs: str) -> int:
     title = f"Decode time of the {options.split} split, trained runs in turns, median of {options.repeats}"
     tables.store(options, rows, title=title, repeats=options.repeats)
     print(f"\n{title}\n\n{formatting.markdown(rows)}")
-    return 0
 
 
 def decoder(trained: Any, source: Sources) -> Decoder:
@@ -85,10 +84,9 @@ def in_turns(decoders: Mapping[str, Decoder], repeats: int) -> dict[str, list[fl
     return seconds
 
 
-def run() -> None:
-    """Defines the flags, then runs `main`."""
+def define_flags() -> None:
+    """Defines the flags of `main`."""
     flags.DEFINE_string("split", "valid", "Split of the prepared corpus of each run.")
     flags.DEFINE_multi_string("set", [], "Overrides of decoding keys for all runs, such as decoding.beam_size=1.")
     flags.DEFINE_integer("repeats", 10, "Timed decodings of each run.", lower_bound=1)
     tables.define_output("trained")
-    cli.run(main, positional=True, tensorflow=True)
