@@ -23,7 +23,7 @@ SUFFIX = ".tar.xz"
 _LARGEST_MULTIPLE = 127  # rounded weights are -127 to 127 times a step
 
 
-def main() -> int:
+def main() -> None:
     from memattn.evaluation.evaluate import evaluate, read_split
     from memattn.evaluation.model_card import model_card
     from memattn.runs import checkpoints
@@ -50,7 +50,6 @@ def main() -> int:
             archive.add(folder, name, filter=_without_owner)
     megabytes = os.path.getsize(options.output) / 1e6
     print(f"{options.output}: {megabytes:.1f} MB, BLEU {result.scores['bleu']:.2f} on {options.split}")
-    return 0
 
 
 def _round(weights: list) -> None:
