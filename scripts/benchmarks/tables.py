@@ -8,7 +8,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from absl import flags
@@ -172,9 +172,9 @@ def ends(extent: str) -> tuple[float, float]:
     return float(least), float(greatest)
 
 
-def pivot(rows: list[dict], index: str, columns: str, value: str) -> list[dict]:
-    """Returns a table with a row for each value of `index`, a column for each of `columns`, and `value` as entries."""
+def pivot(rows: list[dict], index: str, column: Callable[[dict], str], entry: Callable[[dict], str]) -> list[dict]:
+    """Returns a row for each value of `index`, with the entry of each of `rows` that has this value in its column."""
     table: dict[Any, dict] = {}
     for row in rows:
-        table.setdefault(row[index], {index: row[index]})[row[columns]] = row[value]
+        table.setdefault(row[index], {index: row[index]})[column(row)] = entry(row)
     return list(table.values())

@@ -6,6 +6,7 @@ The time of a step is the difference in time between decoding many and few steps
 """
 
 import statistics
+from operator import itemgetter
 
 from absl import flags
 
@@ -56,7 +57,7 @@ def main() -> None:
         measure=MEASURE,
         scale="linear",
     )
-    print(formatting.markdown(tables.pivot(rows, "L", "system", MEASURE)))
+    print(formatting.markdown(tables.pivot(rows, "L", itemgetter("system"), itemgetter(MEASURE))))
 
 
 def define_flags() -> None:
