@@ -34,7 +34,7 @@ def main() -> None:
     name = os.path.basename(options.output).removesuffix(SUFFIX)
     if not options.output.endswith(SUFFIX) or not name:
         raise ConfigError(f"--output: {options.output} does not end in NAME{SUFFIX}")
-    trained = load([options.run_dir], ["decoding.lexicon=null"], None)  # the archive has no lexicon
+    trained = load([options.run_dir], ["decoding.lexicon=null"])  # the archive has no lexicon
     _round(trained.models[0].weights)
     files.make_folder(os.path.dirname(options.output))
     evaluation = evaluate(trained, read_split(trained, options.split), repeats=1)

@@ -36,7 +36,7 @@ def main(*run_dirs: str) -> None:
     files.make_folder(os.path.dirname(options.output))
     decoders, rows, references = {}, [], None
     for run_dir in run_dirs:
-        trained = load([run_dir], options.set, None)
+        trained = load([run_dir], options.set)
         test_set = read_split(trained, options.split)
         if references is not None and test_set.references != references:
             raise ConfigError(f"{run_dir}: has another test set than {run_dirs[0]}; their times cannot be compared")

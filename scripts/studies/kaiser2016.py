@@ -36,7 +36,7 @@ def arithmetic(output: Output, runs: list[SweepRun]) -> None:
     rows = []
     for run in runs:
         # The last weights: the best are only the first that have no error in validation.
-        trained = load([run.folder], ["decoding.beam_size=1"], 1)
+        trained = load([run.folder], ["decoding.beam_size=1"], average=1)
         rows.append(
             {
                 "task": task_name(run),
@@ -61,7 +61,7 @@ def _exact_matches(trained: Trained, digits: int) -> float:
 
 def _draw_memory(output: Output, run: SweepRun) -> None:
     """Draws the maps of a memory that change most from step to step."""
-    trained = load([run.folder], [], 1)
+    trained = load([run.folder], average=1)
     source = task_of_length(trained, _DRAWN_DIGITS, 1).source[0]
     model = cast(NeuralGPU, trained.model)
     memory = model.unrolled(model.encode(np.array([source], np.int32)))[:, 0].numpy()
@@ -79,7 +79,8 @@ def memory_length(output: Output, runs: list[SweepRun]) -> None:
     for choice, overrides in _MEMORY_LENGTHS.items():
         results = []
         for run in runs:
-            trained = load([run.folder], overrides, 1)  # the last weights: the best were chosen with the estimate
+            # The last weights: the best were chosen with the estimate.
+            trained = load([run.folder], overrides, average=1)
             results.append(evaluation.evaluate(trained, read_split(trained, "valid"), repeats=3).result)
         rows.append(
             {

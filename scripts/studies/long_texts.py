@@ -83,7 +83,7 @@ def _times(runs: list[SweepRun]) -> list[dict[str, Any]]:
 
 def _decoder(run: SweepRun, batch_size: int) -> Decoder:
     """Returns what decodes the first sources of the test set with a run."""
-    trained = load([run.folder], [f"decoding.batch_size={batch_size}"], None)
+    trained = load([run.folder], [f"decoding.batch_size={batch_size}"])
     every = read_split(trained, run.result.split).source
     return decoder(trained, Sentences.from_ids([every[i].tolist() for i in range(min(len(every), _TIMED[batch_size]))]))
 

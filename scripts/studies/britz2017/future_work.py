@@ -93,7 +93,7 @@ def nested_slots(output: Output, runs: list[SweepRun]) -> None:
         if nested is None:  # its run failed
             continue
         for slots, run in trained_with.items():
-            cut = load([nested.folder], [], None)
+            cut = load([nested.folder])
             cast(NestedMemoryAttention, cast(Seq2Seq, cut.model).attention).keep(slots)
             result = evaluation.evaluate(cut, read_split(cut, "valid"), repeats=1).result
             rows.append(
@@ -167,7 +167,7 @@ def long_sources(output: Output, runs: list[SweepRun]) -> None:
     """Writes quality and decode time of sources longer than in training, and where attention looks."""
     rows = []
     for run in runs:
-        trained = load([run.folder], [], None)
+        trained = load([run.folder])
         model = cast(Seq2Seq, trained.model)
         for length in LONG_LENGTHS:
             test_set = task_of_length(trained, length, _LONG_SOURCES)
@@ -233,7 +233,7 @@ def _is_plain_memory(run: SweepRun) -> bool:
 
 def residuals_of(run: SweepRun) -> np.ndarray:
     """Returns `residual_variances` of a run on its validation set."""
-    trained = load([run.folder], [], None)
+    trained = load([run.folder])
     pairs = corpus.read_corpus(run.config.data.path, "valid", trained.vocabulary)
     indices = np.arange(len(pairs))
     source, target = (part.padded(indices, len(pairs), part.lengths().max()) for part in (pairs.source, pairs.target))
