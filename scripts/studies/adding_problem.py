@@ -13,6 +13,7 @@ from absl import flags
 from memattn import files, xla
 from memattn.attention import FeedForwardAttention, MemoryAttention
 from memattn.errors import ConfigError
+from memattn.options import not_one_of
 from memattn.runs.result import conditions
 from studies import standalone
 from studies.mechanisms.memory_variant import MemoryVariantAttention
@@ -188,17 +189,15 @@ def train(
 def make(options: flags.FlagValues) -> None:
     """Trains the cells of a table that the output lacks, and writes the table. Raises ConfigError for unknown names."""
     for flag, given, known in (("lengths", options.lengths, LENGTHS), ("models", options.models, MODELS)):
-        unknown = [name for name in given if name not in known]
-        if unknown or not given:
-            raise ConfigError(f"--{flag}: {repr(unknown[0]) if unknown else 'empty'}; give some of {', '.join(known)}")
+        if unknown := [name for name in given if name not in known]:
+            raise ConfigError(f"--{flag}: {not_one_of(unknown[0], known)}")
     files.make_folder(os.path.dirname(options.output))
     path = f"{options.output}.json"
     limits = {"minutes": options.minutes, "epochs": options.epochs}
     cells = files.read_json(path)["cells"] if os.path.exists(path) else []
 
     def is_finished(cell: dict) -> bool:
-        is_at_a_limit = cell["epochs"] >= options.epochs or cell["seconds"] >= 60 * options.minutes
-        return cell["right"] == 1 or (is_at_a_limit and _is_chosen_by_validation(cell))
+        return cell["right"] == 1 or cell["epochs"] >= options.epochs or cell["seconds"] >= 60 * options.minutes
 
     for task, length, model in itertools.product(options.tasks, options.lengths, options.models):
         rate = LEARNING_RATES[task]
@@ -211,11 +210,6 @@ def make(options: flags.FlagValues) -> None:
         _write(options.output, cells)
 
 
-def _is_chosen_by_validation(cell: dict) -> bool:
-    """Returns whether the epoch was chosen apart from the test sequences; earlier versions of this script did not."""
-    return "validation_right" in cell
-
-
 def _write(output: str, cells: list[dict]) -> None:
     """Writes the table and its cells."""
 
@@ -225,7 +219,9 @@ def _write(output: str, cells: list[dict]) -> None:
 
     cells, rows = sorted(cells, key=order), []
     for cell in cells:
-        percentage = f"{100 * cell['right']:.1f}%" + ("" if _is_chosen_by_validation(cell) else " (best epoch on test)")
+        # Earlier versions of this script chose the epoch on the test sequences.
+        label = "" if "validation_right" in cell else " (best epoch on test)"
+        percentage = f"{100 * cell['right']:.1f}%{label}"
         rows.append(
             {
                 **{key: cell[key] for key in ("task", "length", "model", "seed")},
