@@ -121,10 +121,9 @@ def _copy_runtime(package: str | None, folder: str) -> None:
     if package is None:
         unpack = pooch.Untar([f"package/dist/{name}" for name in RUNTIME_FILES])
         paths = pooch.retrieve(RUNTIME, RUNTIME_CHECKSUM, path=pooch.os_cache("memattn"), processor=unpack)
-    else:
-        paths = [os.path.join(package, name) for name in RUNTIME_FILES]
-    for path in paths:
-        shutil.copy(path, folder)
+        package = os.path.dirname(paths[0])
+    for name in RUNTIME_FILES:
+        shutil.copy(os.path.join(package, name), folder)
 
 
 if __name__ == "__main__":
