@@ -113,8 +113,10 @@ def _name(options: flags.FlagValues) -> str:
     return options.measurement or os.path.basename(options.output)
 
 
-def measured_rows(path: str, measurement: str) -> list[dict[str, str]]:
-    """Returns the rows of a measurement in a table of several, without the columns that name it."""
+def measured_rows(path: str, measurement: str | None) -> list[dict[str, str]]:
+    """Returns the rows of a measurement in a table of several, without the columns that name it; all if it is None."""
+    if measurement is None:
+        return files.read_csv(path)
     rows = [row for row in files.read_csv(path) if row["measurement"] == measurement]
     columns = [column for column in rows[0] if column not in _NAMES and any(row[column] for row in rows)]
     return [{column: row[column] for column in columns} for row in rows]
@@ -146,7 +148,10 @@ def draw(path: str, lines: list[Line], *, title: str, x: str, y: str, scale: str
 def system_lines(rows: list[dict], measure: str) -> list[Line]:
     """Returns the column `measure` of a table against the length, with its range, for each system."""
     points_by_system = table_points(rows, "system", "L", measure, "min-max")
-    return [Line(label, _attention(label), points_of_system) for label, points_of_system in points_by_system.items()]
+    return [
+        Line(label, (SYSTEMS.get(label) or SYSTEMS[f"memattn: {label}"]).attention, points)
+        for label, points in points_by_system.items()
+    ]
 
 
 def table_points(
@@ -159,11 +164,6 @@ def table_points(
         least, greatest = ends(row[extent]) if extent else (middle, middle)
         by_model.setdefault(row[model], {})[int(row[x])] = middle, least, greatest
     return by_model
-
-
-def _attention(label: str) -> Mapping[str, Any]:
-    """Returns the options of the attention of a system."""
-    return (SYSTEMS.get(label) or SYSTEMS[f"memattn: {label}"]).attention
 
 
 def ends(extent: str) -> tuple[float, float]:

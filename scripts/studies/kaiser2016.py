@@ -152,16 +152,12 @@ def _test_f1(seeds: list[SweepRun]) -> dict[str, str]:
 
 def spelled(output: Output, runs: list[SweepRun]) -> None:
     """Writes the test BLEU of models whose text is in BPE units, or in words with the rare ones spelled out."""
-    rows = rows_by(runs, {"units": _units, "model": model_words}, count, _parameters, test_bleu)
+    keys = {
+        "units": lambda run: "words and characters" if text_name(run).endswith(".spelled") else "BPE",
+        "model": model_words,
+    }
+    rows = rows_by(runs, keys, count, lambda seeds: {"parameters": f"{seeds[0].result.parameters:,}"}, test_bleu)
     output.table(rows, "Multi30k English to German: rare words spelled out, and BPE")
-
-
-def _units(run: SweepRun) -> str:
-    return "words and characters" if text_name(run).endswith(".spelled") else "BPE"
-
-
-def _parameters(runs: list[SweepRun]) -> dict[str, str]:
-    return {"parameters": f"{runs[0].result.parameters:,}"}
 
 
 def _model_name(run: SweepRun) -> str:

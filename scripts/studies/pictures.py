@@ -184,7 +184,9 @@ def libraries(path: str) -> None:
         axes.invert_yaxis()  # of both, which share it
 
 
-def times(path: str, table: str, title: str, x: str, y: str = "seconds", *, of: str = "", scale: str = "log") -> None:
+def times(
+    path: str, table: str, title: str, x: str, y: str = "seconds", *, of: str | None = None, scale: str = "log"
+) -> None:
     """Draws the column `y` of a table of times against lengths; of several measurements in it, that named `of`.
 
     The title names the machine, as the conditions do.
@@ -221,9 +223,8 @@ def copying(path: str) -> None:
     learning_curves(path, lines, "Copying, L = 100: windowed memory follows attention, the paper's memory is slower")
 
 
-def _rows(table: str, measurement: str = "") -> list[dict[str, str]]:
-    path = str(stored.RESULTS / table)
-    return measured_rows(path, measurement) if measurement else files.read_csv(path)
+def _rows(table: str, measurement: str | None = None) -> list[dict[str, str]]:
+    return measured_rows(str(stored.RESULTS / table), measurement)
 
 
 def _line(name: str, points: dict[int, Point]) -> Line:

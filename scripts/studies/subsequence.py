@@ -5,7 +5,7 @@ A sequence and a distorted part of the sequence get embeddings that are near to 
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -124,16 +124,12 @@ def train(pooling: str, *, steps: int, seed: int) -> tuple[tf.keras.Model, ...]:
             value = loss(distances(a, b), distances(a, tf.roll(b, shift, 0)))
         optimizer.apply_gradients(zip(tape.gradient(value, weights), weights, strict=True))
 
-    for originals, copies, shift in _batches(np.random.default_rng([seed, 0]), steps):
-        update(originals, copies, shift)
-    return encoders
-
-
-def _batches(random: np.random.Generator, steps: int) -> Iterator[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
-    """Yields sequences, their copies, and the number of rows by which to shift copies for pairs that do not match."""
+    random = np.random.default_rng([seed, 0])
     for _ in range(steps):
         originals, copies = (tf.constant(padded(part)) for part in zip(*pairs(BATCH, random), strict=True))
-        yield originals, copies, tf.constant(int(random.integers(1, BATCH)))
+        shift = tf.constant(int(random.integers(1, BATCH)))  # rows, for pairs that do not match
+        update(originals, copies, shift)
+    return encoders
 
 
 def bhattacharyya(matching: np.ndarray, different: np.ndarray) -> float:

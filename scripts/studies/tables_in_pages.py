@@ -4,7 +4,6 @@ import re
 
 from benchmarks.tables import measured_rows, pivot
 
-from memattn import files
 from memattn.evaluation.formatting import markdown
 
 END = "<!-- end of table -->"
@@ -25,8 +24,7 @@ def filled(page: str) -> str:
 
 
 def _table(found: re.Match) -> str:
-    path, measurement = found["path"], found["measurement"]
-    rows = measured_rows(path, measurement) if measurement else files.read_csv(path)
+    rows = measured_rows(found["path"], found["measurement"])
     if found["cells"]:
         columns, (first, *others) = found["columns"] or "system", found["cells"].split(" | ")
         rows = pivot(
