@@ -12,11 +12,10 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 from absl import flags
 
 
-def main() -> int:
+def main() -> None:
     from studies import adding_problem
 
     adding_problem.make(flags.FLAGS)
-    return 0
 
 
 if __name__ == "__main__":
@@ -24,11 +23,8 @@ if __name__ == "__main__":
     flags.DEFINE_list("lengths", "50,100,500,1000", "Lengths: 50, 100, 500, 1000, 5000, 10000, 50-10000.")
     meaning = "These two, or such as memory K=8 sigmoid/softmax."
     flags.DEFINE_list("models", "feed-forward attention,unweighted", meaning)
-    meaning = "Adam's; by default, the task's best at length 100 (on test sequences)."
-    flags.DEFINE_float("learning_rate", None, meaning, lower_bound=1e-9, upper_bound=1.0)
     meaning = "Minutes after which a cell's training is stopped, at the end of an epoch."
     flags.DEFINE_float("minutes", 60.0, meaning, lower_bound=0.0)
     flags.DEFINE_integer("epochs", 100, "Most epochs of a cell.", lower_bound=1)
-    flags.DEFINE_integer("seed", 1, "Seed of weights and sequences.", lower_bound=0, upper_bound=2**31 - 1)
     flags.DEFINE_string("output", "runs/results/adding_problem/table", "Files of the table, without their ending.")
     cli.run(main, tensorflow=True)

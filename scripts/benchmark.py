@@ -24,7 +24,9 @@ def main() -> None:
 
 def _run(name: str) -> None:
     """Runs a benchmark; those beside it are not imported."""
-    importlib.import_module(f"benchmarks.{name}").run()
+    benchmark = importlib.import_module(f"benchmarks.{name}")
+    benchmark.define_flags()
+    cli.run(benchmark.main, positional=name == "trained", tensorflow=True)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,6 @@ import json
 import os
 import pathlib
 import shutil
-import tarfile
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pooch
@@ -40,34 +38,30 @@ FORMATS = {
 TEXT = TextSettings("raw", "en", "de")  # the page has rules for English sources and German targets
 
 
-def main() -> int:
+def main() -> None:
     from memattn.runs.trained import load
 
     options = flags.FLAGS
-    if os.path.exists(options.output):
-        raise ConfigError(f"--output: {options.output} exists")
-    runs = [load([run_dir], ["decoding.lexicon=null"], None) for run_dir in options.run_dir]
+    files.check_new(options.output)
+    runs = [load([run_dir], ["decoding.lexicon=null"]) for run_dir in options.run_dir]
     for run_dir, trained in zip(options.run_dir, runs, strict=True):
         tokenizer = trained.tokenizer
         if not isinstance(tokenizer, SubwordTokenizer) or tokenizer.settings != TEXT:
             raise ConfigError(f"--run_dir: {run_dir} does not translate raw text from English to German by BPE")
     files.make_folder(os.path.dirname(options.output))
-    with tempfile.TemporaryDirectory(dir=os.path.dirname(options.output) or ".") as work:
-        folder = os.path.join(work, "page")
+    with files.making_folder(options.output) as folder:
         _write(options, runs, folder)
         size = _size(folder)
-        files.move(folder, options.output)
     print(f"{options.output}: models: {len(runs)}; {size / 1e6:.1f} MB")
     print(f"python -m http.server --directory {options.output}")
-    return 0
 
 
 def _write(options: flags.FlagValues, runs: list["Trained"], page: str) -> None:
-    """Writes the page of trained runs into a new folder."""
+    """Writes the page of trained runs into a folder."""
     from browser.graphs import add_slots, write_timing_graphs
 
     export = exporter(options.format)
-    shutil.copytree(PAGE, page)
+    shutil.copytree(PAGE, page, dirs_exist_ok=True)
     models = []
     for number, trained in enumerate(runs, 1):
         folder = os.path.join(page, "models", str(number))
@@ -125,15 +119,12 @@ def _colour(attention: Any) -> str:
 def _copy_runtime(package: str | None, folder: str) -> None:
     """Copies ONNX Runtime's files from a folder of them, or from its npm package, which is downloaded."""
     os.makedirs(folder)
-    with tempfile.TemporaryDirectory() as work:
-        if package is None:
-            archive = pooch.retrieve(RUNTIME, RUNTIME_CHECKSUM, path=pooch.os_cache("memattn"))
-            with tarfile.open(archive) as tar:
-                for name in RUNTIME_FILES:
-                    tar.extract(f"package/dist/{name}", work, filter="data")
-            package = os.path.join(work, "package/dist")
-        for name in RUNTIME_FILES:
-            shutil.copy(os.path.join(package, name), folder)
+    if package is None:
+        unpack = pooch.Untar([f"package/dist/{name}" for name in RUNTIME_FILES])
+        paths = pooch.retrieve(RUNTIME, RUNTIME_CHECKSUM, path=pooch.os_cache("memattn"), processor=unpack)
+        package = os.path.dirname(paths[0])
+    for name in RUNTIME_FILES:
+        shutil.copy(os.path.join(package, name), folder)
 
 
 if __name__ == "__main__":

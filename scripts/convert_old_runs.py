@@ -25,7 +25,7 @@ SEQ2SEQ |= {"attention": {"name": "none"}}
 MOVED = {"nested_memory": NESTED_MEMORY, "memory_variant": MEMORY_VARIANT}  # by their names in version 0.3
 
 
-def main(*folders: str) -> int:
+def main(*folders: str) -> None:
     if missing := [folder for folder in folders if not Path(folder).is_dir()]:
         raise ConfigError(f"{missing[0]}: no such folder")
     for path in (path for folder in folders for path in Path(folder).rglob("*")):
@@ -35,7 +35,6 @@ def main(*folders: str) -> int:
             old = json.loads(text) if is_json else yaml.safe_load(text)
             if (new := convert(old)) != old:
                 path.write_text(json.dumps(new, indent=2) + "\n" if is_json else dump(new))
-    return 0
 
 
 def convert(value: Any) -> Any:

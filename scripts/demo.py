@@ -11,11 +11,10 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 from absl import flags
 
 
-def main() -> int:
+def main() -> None:
     from studies import demo
 
     demo.make(flags.FLAGS.output)
-    return 0
 
 
 if __name__ == "__main__":

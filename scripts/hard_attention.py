@@ -12,11 +12,10 @@ from absl import flags
 from studies import standalone
 
 
-def main() -> int:
+def main() -> None:
     from studies import hard_attention
 
     hard_attention.make(flags.FLAGS)
-    return 0
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ SUFFIX = ".tar.xz"
 _LARGEST_MULTIPLE = 127  # rounded weights are -127 to 127 times a step
 
 
-def main() -> int:
+def main() -> None:
     from memattn.evaluation.evaluate import evaluate, read_split
     from memattn.evaluation.model_card import model_card
     from memattn.runs import checkpoints
@@ -34,7 +34,7 @@ def main() -> int:
     name = os.path.basename(options.output).removesuffix(SUFFIX)
     if not options.output.endswith(SUFFIX) or not name:
         raise ConfigError(f"--output: {options.output} does not end in NAME{SUFFIX}")
-    trained = load([options.run_dir], ["decoding.lexicon=null"], None)  # the archive has no lexicon
+    trained = load([options.run_dir], ["decoding.lexicon=null"])  # the archive has no lexicon
     _round(trained.models[0].weights)
     files.make_folder(os.path.dirname(options.output))
     evaluation = evaluate(trained, read_split(trained, options.split), repeats=1)
@@ -50,7 +50,6 @@ def main() -> int:
             archive.add(folder, name, filter=_without_owner)
     megabytes = os.path.getsize(options.output) / 1e6
     print(f"{options.output}: {megabytes:.1f} MB, BLEU {result.scores['bleu']:.2f} on {options.split}")
-    return 0
 
 
 def _round(weights: list) -> None:

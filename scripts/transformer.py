@@ -13,11 +13,10 @@ from absl import flags
 from studies import standalone
 
 
-def main() -> int:
+def main() -> None:
     from studies import transformer
 
     transformer.make(flags.FLAGS)
-    return 0
 
 
 if __name__ == "__main__":

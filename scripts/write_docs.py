@@ -12,7 +12,7 @@ from memattn import files
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def main() -> int:
+def main() -> None:
     from studies import reference, stored, tables_in_pages
     from studies.pictures import PICTURES
 
@@ -25,7 +25,6 @@ def main() -> int:
         files.write(str(page), updated(page.read_text(encoding="utf-8")))
     for path, draw in PICTURES.items():
         draw(str(ROOT / path))
-    return 0
 
 
 if __name__ == "__main__":

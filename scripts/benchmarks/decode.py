@@ -6,11 +6,10 @@ python scripts/benchmark.py decode
 from absl import flags
 
 from benchmarks import race, systems, tables
-from memattn import cli
 from memattn.errors import ConfigError
 
 
-def main() -> int:
+def main() -> None:
     options = flags.FLAGS
     if options.beam_size >= options.vocabulary:
         raise ConfigError("--beam_size: must be less than --vocabulary")
@@ -45,11 +44,10 @@ def main() -> int:
     if options.source_length:
         title += f", {options.examples} of {options.source_length:,} tokens, L tokens in each hypothesis"
     tables.write(rows, options, title=title)
-    return 0
 
 
-def run() -> None:
-    """Defines the flags, then runs `main`."""
+def define_flags() -> None:
+    """Defines the flags of `main`."""
     known = [name for name in systems.SYSTEMS if name not in systems.SMALL_DEVICES]
     race.define_flags(systems=systems.DECODED, known=known)
     tables.define_output("decode")
@@ -60,4 +58,3 @@ def run() -> None:
     flags.DEFINE_integer("source_length", None, "Length of all sources, instead of uniform on 0..L.", lower_bound=1)
     flags.DEFINE_integer("beam_size", 10, "Hypotheses per source.", lower_bound=1)
     flags.DEFINE_integer("batch_size", None, "Sources decoded together (default: each system's best).", lower_bound=1)
-    cli.run(main, tensorflow=True)

@@ -13,7 +13,6 @@ from studies import names
 from studies.britz2017 import printed
 
 from benchmarks import race, systems, tables
-from memattn import cli
 
 # Lengths are uniform on 0..L in Table 1 and average 35 in Table 3.
 TABLES: dict[int, tuple[list[int], dict[str, Any]]] = {
@@ -27,11 +26,11 @@ TIMED = {
         *(f"memattn: memory, K = {slots}" for slots in (1, 4, 16, 32, 64)),
         "memattn: Bahdanau",
     ],
-    3: ["memattn: memory, K = 32", "memattn: memory, K = 64", *systems.POSITIONS, "memattn: Bahdanau"],
+    3: ["memattn: memory, K = 32", "memattn: memory, K = 64", "memattn: Bahdanau"],
 }
 
 
-def main() -> int:
+def main() -> None:
     options = flags.FLAGS
     lengths, table = TABLES[int(options.table)]
     rows = []
@@ -55,11 +54,10 @@ def main() -> int:
     if work["examples"] < table["examples"]:
         title += f" (SCALED DOWN from {table['examples']:,})"
     tables.write(rows, options, title=title, units=table["units"], vocabulary=table["vocabulary"])
-    return 0
 
 
-def run() -> None:
-    """Defines the flags, then runs `main`."""
+def define_flags() -> None:
+    """Defines the flags of `main`."""
     # The libraries cannot end hypotheses at their sources' lengths.
     ours = [name for name, system in systems.SYSTEMS.items() if system.worker is systems.OURS]
     race.define_flags(systems=TIMED[1], known=ours)
@@ -67,4 +65,3 @@ def run() -> None:
     flags.DEFINE_enum("table", "1", ["1", "3"], "Table of the paper.")
     flags.DEFINE_integer("examples", None, "Number of sources (default: the table's).", lower_bound=1)
     flags.DEFINE_integer("batch_size", 32, "Sources decoded together.", lower_bound=1)
-    cli.run(main, tensorflow=True)

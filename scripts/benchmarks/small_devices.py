@@ -10,7 +10,7 @@ from absl import flags
 from studies import standalone
 
 from benchmarks import race, systems, tables
-from memattn import cli, processes
+from memattn import processes
 from memattn.evaluation import formatting
 
 REFERENCE = "CTranslate2: Transformer, int8"
@@ -18,7 +18,7 @@ REFERENCE = "CTranslate2: Transformer, int8"
 CACHED_TOKENS = 800
 
 
-def main() -> int:
+def main() -> None:
     options, rows, notes = flags.FLAGS, [], {}
     title = (
         f"Decode time of a batch, untrained models of {options.units} units, vocabulary {options.vocabulary:,}; L "
@@ -54,7 +54,6 @@ def main() -> int:
             notes[name] = tables.notes(result)
         tables.store(options, rows, title=title, repeats=options.repeats, systems=notes)
     print(f"\n{title}\n\n{formatting.markdown(rows)}")
-    return 0
 
 
 def decoded_together(worker: systems.Worker, work: dict) -> int:
@@ -64,8 +63,8 @@ def decoded_together(worker: systems.Worker, work: dict) -> int:
     return min(work["batch"], work["threads"] * max(1, CACHED_TOKENS // (work["beam"] * work["length"])))
 
 
-def run() -> None:
-    """Defines the flags, then runs `main`."""
+def define_flags() -> None:
+    """Defines the flags of `main`."""
     timed = ["memattn: memory, K = 32", *systems.SMALL_DEVICES, REFERENCE]
     race.define_flags(systems=timed, threads="1,2")
     tables.define_output("small_devices")
@@ -74,4 +73,3 @@ def run() -> None:
     flags.FLAGS.set_default("repeats", 11)
     standalone.define_numbers("beam_sizes", "1,5", "Hypotheses of each sentence.")
     standalone.define_numbers("batch_sizes", "1,4,16,64", "Sentences to decode.")
-    cli.run(main, tensorflow=True)

@@ -8,7 +8,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from absl import flags
@@ -113,8 +113,10 @@ def _name(options: flags.FlagValues) -> str:
     return options.measurement or os.path.basename(options.output)
 
 
-def measured_rows(path: str, measurement: str) -> list[dict[str, str]]:
-    """Returns the rows of a measurement in a table of several, without the columns that name it."""
+def measured_rows(path: str, measurement: str | None) -> list[dict[str, str]]:
+    """Returns the rows of a measurement in a table of several, without the columns that name it; all if it is None."""
+    if measurement is None:
+        return files.read_csv(path)
     rows = [row for row in files.read_csv(path) if row["measurement"] == measurement]
     columns = [column for column in rows[0] if column not in _NAMES and any(row[column] for row in rows)]
     return [{column: row[column] for column in columns} for row in rows]
@@ -146,7 +148,10 @@ def draw(path: str, lines: list[Line], *, title: str, x: str, y: str, scale: str
 def system_lines(rows: list[dict], measure: str) -> list[Line]:
     """Returns the column `measure` of a table against the length, with its range, for each system."""
     points_by_system = table_points(rows, "system", "L", measure, "min-max")
-    return [Line(label, _attention(label), points_of_system) for label, points_of_system in points_by_system.items()]
+    return [
+        Line(label, (SYSTEMS.get(label) or SYSTEMS[f"memattn: {label}"]).attention, points)
+        for label, points in points_by_system.items()
+    ]
 
 
 def table_points(
@@ -161,22 +166,15 @@ def table_points(
     return by_model
 
 
-def _attention(label: str) -> Mapping[str, Any]:
-    """Returns the options of the attention of a system."""
-    return (SYSTEMS.get(label) or SYSTEMS[f"memattn: {label}"]).attention
-
-
 def ends(extent: str) -> tuple[float, float]:
     """Returns the least and the greatest value of a range, as `formatting.extent` writes it."""
-    least = re.match(_NUMBER, extent)
-    if not least:
-        raise ValueError(f"{extent!r} is no range")
-    return float(least[0]), float(extent[least.end() + 1 :])
+    ((least, greatest),) = re.findall(rf"^({_NUMBER})-({_NUMBER})$", extent)
+    return float(least), float(greatest)
 
 
-def pivot(rows: list[dict], index: str, columns: str, value: str) -> list[dict]:
-    """Returns a table with a row for each value of `index`, a column for each of `columns`, and `value` as entries."""
+def pivot(rows: list[dict], index: str, column: Callable[[dict], str], entry: Callable[[dict], str]) -> list[dict]:
+    """Returns a row for each value of `index`, with the entry of each of `rows` that has this value in its column."""
     table: dict[Any, dict] = {}
     for row in rows:
-        table.setdefault(row[index], {index: row[index]})[row[columns]] = row[value]
+        table.setdefault(row[index], {index: row[index]})[column(row)] = entry(row)
     return list(table.values())

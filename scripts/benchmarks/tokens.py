@@ -6,18 +6,18 @@ The time of a step is the difference in time between decoding many and few steps
 """
 
 import statistics
+from operator import itemgetter
 
 from absl import flags
 
 from benchmarks import race, tables
-from memattn import cli
 from memattn.evaluation import formatting
 
 FEW, MANY = 20, 420  # decoder steps
 MEASURE = "microseconds per token"
 
 
-def main() -> int:
+def main() -> None:
     options = flags.FLAGS
     rows = []
     for length in options.lengths:
@@ -57,16 +57,14 @@ def main() -> int:
         measure=MEASURE,
         scale="linear",
     )
-    print(formatting.markdown(tables.pivot(rows, "L", "system", MEASURE)))
-    return 0
+    print(formatting.markdown(tables.pivot(rows, "L", itemgetter("system"), itemgetter(MEASURE))))
 
 
-def run() -> None:
-    """Defines the flags, then runs `main`."""
+def define_flags() -> None:
+    """Defines the flags of `main`."""
     timed = ["memattn: no attention", "memattn: memory, K = 32", "memattn: dot product", "memattn: Bahdanau"]
     race.define_flags(systems=timed)
     tables.define_output("tokens")
     race.define_sizes("50,200,500,1000,2000,5000,10000,20000")
     flags.DEFINE_integer("batch_size", 2, "Sources decoded together.", lower_bound=1)
     flags.DEFINE_integer("beam_size", 10, "Hypotheses per source.", lower_bound=1)
-    cli.run(main, tensorflow=True)

@@ -6,10 +6,9 @@ python scripts/benchmark.py train
 from absl import flags
 
 from benchmarks import race, systems, tables
-from memattn import cli
 
 
-def main() -> int:
+def main() -> None:
     options = flags.FLAGS
     rows = []
     for length in options.lengths:
@@ -19,14 +18,12 @@ def main() -> int:
             tokens = round(options.batch_size * length / result.median)
             rows.append({**tables.row(name, length, result, measured), "tokens/s": tokens})
     tables.write(rows, options, title="Time of a training step")
-    return 0
 
 
-def run() -> None:
-    """Defines the flags, then runs `main`."""
+def define_flags() -> None:
+    """Defines the flags of `main`."""
     known = [name for name, system in systems.SYSTEMS.items() if not system.selected and system.worker.trains]
     race.define_flags(systems=systems.TRAINED, known=known)
     tables.define_output("train")
     race.define_sizes("50")
     flags.DEFINE_integer("batch_size", 128, "Sentence pairs, all of full length.", lower_bound=1)
-    cli.run(main, tensorflow=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from benchmarks import tables
-from memattn import cli, files
+from memattn import files
 from memattn.data.lexicon import Lexicon
 from memattn.data.sentences import Sources
 from memattn.data.vocabulary import Vocabulary
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Decoder = Callable[[], tuple[Any, float]]  # decodes the same sources in each call; the second result is the seconds
 
 
-def main(*run_dirs: str) -> int:
+def main(*run_dirs: str) -> None:
     from memattn.evaluation import evaluate as evaluation
     from memattn.evaluation.evaluate import read_split
     from memattn.runs.trained import load
@@ -42,7 +42,7 @@ def main(*run_dirs: str) -> int:
     files.make_folder(os.path.dirname(options.output))
     decoders, rows, references = {}, [], None
     for run_dir in run_dirs:
-        trained = load([run_dir], options.set, None)
+        trained = load([run_dir], options.set)
         test_set = read_split(trained, options.split)
         if references is not None and test_set.references != references:
             raise ConfigError(f"{run_dir}: has another test set than {run_dirs[0]}; their times cannot be compared")
@@ -76,7 +76,6 @@ def main(*run_dirs: str) -> int:
     title = f"Decode time of the {options.split} split, trained runs in turns, median of {options.repeats}"
     tables.store(options, rows, title=title, repeats=options.repeats)
     print(f"\n{title}\n\n{formatting.markdown(rows)}")
-    return 0
 
 
 def decoder(
@@ -105,10 +104,9 @@ def in_turns(decoders: Mapping[str, Decoder], repeats: int) -> dict[str, list[fl
     return seconds
 
 
-def run() -> None:
-    """Defines the flags, then runs `main`."""
+def define_flags() -> None:
+    """Defines the flags of `main`."""
     flags.DEFINE_string("split", "valid", "Split of the prepared corpus of each run.")
     flags.DEFINE_multi_string("set", [], "Overrides of decoding keys for all runs, such as decoding.beam_size=1.")
     flags.DEFINE_integer("repeats", 10, "Timed decodings of each run.", lower_bound=1)
     tables.define_output("trained")
-    cli.run(main, positional=True, tensorflow=True)

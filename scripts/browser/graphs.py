@@ -74,7 +74,7 @@ def timing_graph(model: Seq2Seq) -> onnx.ModelProto:
     body = helper.make_graph(nodes, "step", [number, condition[0], tokens, *state], [condition[1], best, *next_state])
 
     first = {value.name: f"first_{value.name}" for value in [tokens, *state]}
-    carried = [_renamed(value, first[value.name]) for value in [tokens, *state]]
+    carried = [helper.make_value_info(first[value.name], value.type) for value in [tokens, *state]]
     last = ["last_tokens", *(f"last_{value.name}" for value in state)]
     loop = helper.make_node("Loop", ["steps", "", *first.values()], last, body=body)
     steps = helper.make_tensor_value_info("steps", TensorProto.INT64, [])
@@ -88,7 +88,7 @@ def timing_graph(model: Seq2Seq) -> onnx.ModelProto:
         value = numpy_helper.from_array(np.array([0.01], np.float32))
         constants.append(shape)
         fills.append(helper.make_node("ConstantOfShape", [shape.name], [weight.name], value=value))
-    output = _renamed(best, "last_tokens")
+    output = helper.make_value_info("last_tokens", best.type)
     graph = helper.make_graph([*fills, loop], "steps", [steps, *outer, *carried], [output], constants)
     result = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
     onnx.checker.check_model(result)
@@ -102,11 +102,3 @@ def _has_slots(encoder: onnx.ModelProto) -> bool:
 def _producer(graph: onnx.GraphProto, name: str) -> onnx.NodeProto:
     """Returns the node that computes a tensor."""
     return next(node for node in graph.node if name in node.output)
-
-
-def _renamed(value: onnx.ValueInfoProto, name: str) -> onnx.ValueInfoProto:
-    """Returns the type and shape of a tensor under another name."""
-    result = onnx.ValueInfoProto()
-    result.CopyFrom(value)
-    result.name = name
-    return result

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+from operator import itemgetter
 from typing import Any
 
 from benchmarks.tables import pivot, system_lines
@@ -80,8 +81,8 @@ def _quality(runs: dict[str, SweepRun]) -> list[dict[str, str]]:
 
 def _speed(times: list[dict[str, str]]) -> list[dict[str, str]]:
     """Returns a row for each model: its time for one token, for each length of the source."""
-    rows = [{"model": row["system"], "S": f"S = {int(row['L']):,}", "time": row[MEASURE]} for row in times]
-    return pivot(rows, "model", "S", "time")
+    rows = [{**row, "model": row["system"]} for row in times]
+    return pivot(rows, "model", lambda row: f"S = {int(row['L']):,}", itemgetter(MEASURE))
 
 
 def _draw(runs: dict[str, SweepRun], times: list[dict[str, str]], folder: str) -> None:

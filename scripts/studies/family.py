@@ -21,7 +21,7 @@ def family(
     translation: list[SweepRun],
     rnnsearch_translation: list[SweepRun],
 ) -> None:
-    """Writes BLEU of each mechanism in each task; then exact matches, steps to 95 BLEU, decode times, BLEU by seed."""
+    """Writes BLEU of each mechanism in each task; then exact matches, steps to 95 BLEU, decode times, range of BLEU."""
     longest = max(map(_max_length, rnnsearch_translation))
     trained_on_all = [
         run for run in rnnsearch_translation if _max_length(run) == longest and model_name(run) == "bahdanau"
@@ -40,7 +40,7 @@ def family(
         "exact": lambda runs: mean_score(runs, "exact_match", ".1f"),
         "steps": median_steps,
         "seconds": lambda runs: f"{statistics.mean(run.result.decode_seconds for run in runs):.3g}",
-        "seeds": _range_over_seeds,
+        "seeds": lambda runs: formatting.extent(scores(runs), ".2f") if len(runs) > 1 else "",
     }
     for name, cell in cells.items():
         files.write_csv(output.path(f"{name}.csv"), rows(cell))
@@ -71,8 +71,3 @@ def _task(run: SweepRun) -> str:
 
 def _max_length(run: SweepRun) -> float:
     return run.config.data.max_source_length or math.inf
-
-
-def _range_over_seeds(runs: list[SweepRun]) -> str:
-    """Returns the smallest and the greatest BLEU as text; "" for a single seed."""
-    return formatting.extent(scores(runs), ".2f") if len(runs) > 1 else ""

@@ -10,9 +10,11 @@ from absl import flags
 import memattn
 from memattn import files
 from memattn.attention.ops import GENERATOR
-from memattn.data.vocabulary import BOS, EOS, PAD, SPECIAL_TOKENS
+from memattn.data.vocabulary import EOS, PAD, SPECIAL_TOKENS
 from memattn.models.embeddings import shift_right
 from memattn.runs.result import conditions
+from memattn.search.config import DecodingConfig
+from memattn.search.searcher import Searcher
 from studies import standalone
 
 FIRST_SYMBOL = len(SPECIAL_TOKENS)  # the id of the first symbol
@@ -152,17 +154,8 @@ def train(kind: str, *, max_length: int, tests: list[int], seed: int) -> Iterato
 
 def fraction_copied(model: memattn.Seq2Seq, ids: np.ndarray) -> float:
     """Returns the fraction of sequences that greedy decoding copies without an error."""
-    shared, state = model.start(model.encode(tf.constant(ids)), 1, model.token_table())
-    lengths = tf.fill([len(ids)], ids.shape[1])
-
-    def step(tokens, state):
-        logits, _, state = model.step(tokens, state, shared)
-        return logits, state
-
-    hypotheses = memattn.beam_search(
-        step, state, beam_size=1, max_lengths=lengths, max_steps=ids.shape[1], start=BOS, end=EOS
-    )
-    tokens = hypotheses.tokens[:, 0].numpy()
+    searcher = Searcher(model, DecodingConfig(beam_size=1, max_length=ids.shape[1], jit_compile=False))
+    tokens = searcher(ids).tokens[:, 0]
     tokens = np.pad(tokens, [(0, 0), (0, ids.shape[1] - tokens.shape[1])], constant_values=EOS)
     return float(np.mean(np.all((tokens == ids) | (ids == PAD), axis=1)))
 

@@ -37,7 +37,7 @@ def arithmetic(output: Output, runs: list[SweepRun]) -> None:
     rows = []
     for run in runs:
         # The last weights: the best are only the first that have no error in validation.
-        trained = load([run.folder], ["decoding.beam_size=1"], 1)
+        trained = load([run.folder], ["decoding.beam_size=1"], average=1)
         rows.append(
             {
                 "task": task_name(run),
@@ -62,7 +62,7 @@ def _exact_matches(trained: Trained, digits: int) -> float:
 
 def _draw_memory(output: Output, run: SweepRun) -> None:
     """Draws the maps of a memory that change most from step to step."""
-    trained = load([run.folder], [], 1)
+    trained = load([run.folder], average=1)
     source = task_of_length(trained, _DRAWN_DIGITS, 1).source[0]
     model = cast(NeuralGPU, trained.model)
     encoded = model.encode(np.array([source], np.int32))
@@ -83,7 +83,8 @@ def memory_length(output: Output, runs: list[SweepRun]) -> None:
     for choice, overrides in _MEMORY_LENGTHS.items():
         results = []
         for run in runs:
-            trained = load([run.folder], overrides, 1)  # the last weights: the best were chosen with the estimate
+            # The last weights: the best were chosen with the estimate.
+            trained = load([run.folder], overrides, average=1)
             results.append(evaluation.evaluate(trained, read_split(trained, "valid"), repeats=3).result)
         rows.append(
             {
@@ -155,16 +156,12 @@ def _test_f1(seeds: list[SweepRun]) -> dict[str, str]:
 
 def spelled(output: Output, runs: list[SweepRun]) -> None:
     """Writes the test BLEU of models whose text is in BPE units, or in words with the rare ones spelled out."""
-    rows = rows_by(runs, {"units": _units, "model": model_words}, count, _parameters, test_bleu)
+    keys = {
+        "units": lambda run: "words and characters" if text_name(run).endswith(".spelled") else "BPE",
+        "model": model_words,
+    }
+    rows = rows_by(runs, keys, count, lambda seeds: {"parameters": f"{seeds[0].result.parameters:,}"}, test_bleu)
     output.table(rows, "Multi30k English to German: rare words spelled out, and BPE")
-
-
-def _units(run: SweepRun) -> str:
-    return "words and characters" if text_name(run).endswith(".spelled") else "BPE"
-
-
-def _parameters(runs: list[SweepRun]) -> dict[str, str]:
-    return {"parameters": f"{runs[0].result.parameters:,}"}
 
 
 def _model_name(run: SweepRun) -> str:

@@ -33,7 +33,9 @@ def is_memory(attention: Mapping[str, Any]) -> bool:
 
 
 def scorings(attention: Mapping[str, Any]) -> str:
-    """Returns the scoring functions of memory attention, as encoder/decoder."""
+    """Returns the scoring functions of memory attention, as encoder/decoder; "" for other attention."""
+    if not is_memory(attention):
+        return ""
     if attention["name"] == "windowed_memory":
         return "softmax_time/softmax"
     return f"{attention['encoder_scoring']}/{attention['decoder_scoring']}"

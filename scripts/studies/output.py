@@ -53,13 +53,6 @@ class Output(NamedTuple):
         files.write_csv(self.path("table.csv"), rows)
         print(f"\n{markdown}", flush=True)
 
-    def runs(self, runs: list[SweepRun], title: str) -> None:
-        """Writes a table with a row for each run, and another over seeds if runs differ in seed."""
-        rows = list(map(tables.row, runs))
-        self.table(rows, title)
-        if seeds := tables.over_seeds(runs):
-            files.write_csv(self.path("seeds.csv"), seeds)
-
     def learning_curves(self, name: str, groups: dict[str, list[SweepRun]], title: str) -> None:
         """Writes a picture and a table of learning curves: label -> runs that differ in seed.
 
@@ -111,8 +104,14 @@ def run_benchmark(name: str, table: str, models: list[str], arguments: list[str]
 
 
 def table_of_runs(title: str) -> Callable[..., None]:
-    """Returns a recipe that writes a table with a row for each run of the last kind that it gets."""
-    return lambda output, *kinds: output.runs(kinds[-1], title)
+    """Returns a recipe for a table with a row for each run of the last kind, and another over seeds if these differ."""
+
+    def write(output: Output, *kinds: list[SweepRun]) -> None:
+        output.table(list(map(tables.row, kinds[-1])), title)
+        if seeds := tables.over_seeds(kinds[-1]):
+            files.write_csv(output.path("seeds.csv"), seeds)
+
+    return write
 
 
 def at_least_one(items: list, which: str) -> list:

@@ -66,13 +66,8 @@ def errors_by_position(path: str) -> None:
     """Draws wrong tokens by position in the target, for targets of up to 50 symbols."""
     with picture(path, "", (8, 4.5)) as axes:
         rows = [row for row in _rows("errors_by_position/cpu/table.csv") if row["L"] == "50"]
-        draw_lines(
-            axes,
-            [
-                _line(row["model"], {fifth: (float(row[f"fifth {fifth}"]),) * 3 for fifth in range(1, 6)})
-                for row in rows
-            ],
-        )
+        wrong = {row["model"]: {part: (float(row[f"fifth {part}"]),) * 3 for part in range(1, 6)} for row in rows}
+        draw_lines(axes, list(starmap(_line, wrong.items())))
         axes.set_xticks(range(1, 6), ["1-10", "11-20", "21-30", "31-40", "41-50"])
         axes.set(xlim=(0.8, 5), ylim=(0, None), xlabel="positions in the target", ylabel="wrong tokens, %")
         plots.label_ends(axes)
@@ -157,18 +152,15 @@ def adding_problem(path: str) -> None:
         for axes, task in zip(all_axes, tasks, strict=True):
             cells_of_task = [[cells[task, k, scoring] for scoring in scorings] for k in slots]
             epochs = np.array([[np.nan if "%" in cell else float(cell) for cell in row] for row in cells_of_task])
-            texts = [[_percentage_right(cell) if "%" in cell else cell for cell in row] for row in cells_of_task]
+            texts = [
+                [cell.replace("%", "% right").replace(" (best epoch on test)", "*") for cell in row]
+                for row in cells_of_task
+            ]
             labels = [scoring.replace("softmax_time", "softmax over time").replace("/", "/\n") for scoring in scorings]
             plots.heat_map(axes, epochs, texts, slots, labels, worst=10, best=1)
             axes.set_title(f"{task.capitalize()}: epochs until all results are right", fontsize=11)
         note = "white: not all right after 10 epochs; *: the best epoch on the test examples"
         axes.set_xlabel(f"scorings, encoder/decoder (darker is better; {note})")
-
-
-def _percentage_right(cell: str) -> str:
-    """Returns the text for a percentage such as "97.4%", which a label in brackets may follow."""
-    percentage, *label = cell.split(maxsplit=1)
-    return f"{percentage} right{'*' if label else ''}"
 
 
 def libraries(path: str) -> None:
@@ -192,7 +184,9 @@ def libraries(path: str) -> None:
         axes.invert_yaxis()  # of both, which share it
 
 
-def times(path: str, table: str, title: str, x: str, y: str = "seconds", *, of: str = "", scale: str = "log") -> None:
+def times(
+    path: str, table: str, title: str, x: str, y: str = "seconds", *, of: str | None = None, scale: str = "log"
+) -> None:
     """Draws the column `y` of a table of times against lengths; of several measurements in it, that named `of`.
 
     The title names the machine, as the conditions do.
@@ -229,9 +223,8 @@ def copying(path: str) -> None:
     learning_curves(path, lines, "Copying, L = 100: windowed memory follows attention, the paper's memory is slower")
 
 
-def _rows(table: str, measurement: str = "") -> list[dict[str, str]]:
-    path = str(stored.RESULTS / table)
-    return measured_rows(path, measurement) if measurement else files.read_csv(path)
+def _rows(table: str, measurement: str | None = None) -> list[dict[str, str]]:
+    return measured_rows(str(stored.RESULTS / table), measurement)
 
 
 def _line(name: str, points: dict[int, Point]) -> Line:

@@ -6,6 +6,7 @@ import math
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import Any, cast
 
 import numpy as np
@@ -19,6 +20,7 @@ from mpl_toolkits.mplot3d import Axes3D
 from memattn.evaluation import plots
 from memattn.evaluation.plots import Line, save
 from memattn.evaluation.styles import STYLES, words
+from studies.runs import groups
 from studies.styles import line_styles
 
 _TASK_STYLES = [(colour, dash) for dash in ("-", "--") for colour in ("#222222", "#BB5566", "#DDAA33")]
@@ -208,19 +210,13 @@ def loss_and_speed(path: str, points: list[tuple[Mapping[str, Any], int, float, 
     """
     with picture(path, title, (6.5, 4.5)) as axes:
         axes.plot(1, 0, "o", color=STYLES["bahdanau"].colour, label="Bahdanau")
-        series: dict[str, list[tuple[float, float, int]]] = {}
-        attentions = {}
-        for attention, slots, lost, speed_up in points:
-            name = words({**attention, "num_slots": None})
-            series.setdefault(name, []).append((speed_up, lost, slots))
-            attentions[name] = {**attention, "num_slots": 32}
-        styles = line_styles(list(attentions.values()))
-        for (name, of_mechanism), (colour, dash) in zip(series.items(), styles, strict=True):
-            of_mechanism.sort(key=lambda point: point[2])
-            speed_ups, losses, _ = zip(*of_mechanism, strict=True)
+        by_mechanism = groups(points, lambda point: words({**point[0], "num_slots": None}))
+        styles = line_styles([{**same[0][0], "num_slots": 32} for same in by_mechanism.values()])
+        for (name, same), (colour, dash) in zip(by_mechanism.items(), styles, strict=True):
+            _, slots, losses, speed_ups = zip(*sorted(same, key=itemgetter(1)), strict=True)
             axes.plot(speed_ups, losses, linestyle=dash, marker="o", color=colour, label=name)
-            for x, y, slots in of_mechanism:
-                axes.annotate(str(slots), (x, y), textcoords="offset points", xytext=(5, 4), fontsize=8)
+            for x, y, number in zip(speed_ups, losses, slots, strict=True):
+                axes.annotate(str(number), (x, y), textcoords="offset points", xytext=(5, 4), fontsize=8)
         axes.set(xlabel="speed-up over Bahdanau attention", ylabel="BLEU lost (numbers: slots)")
         axes.invert_yaxis()
         axes.grid(alpha=0.3)

@@ -20,7 +20,6 @@ from memattn.attention import MECHANISMS, config_arguments
 from memattn.config.commented import arguments, comments, summary
 from memattn.config.loading import sections_of
 from memattn.config.sections import Config
-from memattn.errors import ConfigError
 from memattn.options import OneOf, Range, hints, members, plain
 from memattn.plain_values import as_yaml
 
@@ -99,16 +98,8 @@ def _mechanism_lists() -> list[str]:
     for name, mechanism in MECHANISMS.items():
         meanings, entries = arguments(mechanism), {}
         for option, parameter in config_arguments(mechanism).items():
-            if parameter.annotation is Any or option not in meanings:
-                problem = f"argument {option} needs an annotation, and a line in its Args:"
-                raise ConfigError(f"{mechanism.__name__}: {problem}")
-            try:
-                values = _values(parameter.annotation)
-            except KeyError as error:
-                problem = f"argument {option}: no config has a {error.args[0]}"
-                raise ConfigError(f"{mechanism.__name__}: {problem}") from error
             meaning = meanings[option].replace("None:", "null:")  # as YAML writes it
-            entries[option] = _key(option, values, parameter.default, meaning)
+            entries[option] = _key(option, _values(parameter.annotation), parameter.default, meaning)
         if entries:
             lines += [f"### `model.attention.name: {name}`", "", *_each_once(entries, name, first), ""]
         else:
@@ -140,7 +131,7 @@ def _default(field: dataclasses.Field) -> Any:
 
 
 def _values(hint: Any) -> list[str]:
-    """Returns the values that a hint allows. Raises KeyError for another type."""
+    """Returns the values that a hint allows."""
     names: list[str] = []
     for member in members(hint):
         kind, *rules = typing.get_args(member) if typing.get_origin(member) is Annotated else [member]

@@ -23,54 +23,27 @@ from studies.output import Output, table_of_runs
 _REPEATS = 5  # timed decodings of a run whose times are shown
 
 
-class Kind(NamedTuple):
-    """Runs of one study.
-
-    Attributes:
-      folders: folders of configs/studies with their configs, in the order of training; by default the one with the
-        kind's name.
-      split: split that they are evaluated on.
-      is_timed: whether their decode times are shown.
-    """
-
-    folders: tuple[str, ...] = ()
-    split: str = "valid"
-    is_timed: bool = False
-
-
-_TESTED = Kind(split="test")
-KINDS = {  # by name; all others are Kind()
-    "table1": Kind(is_timed=True),
-    "translation": _TESTED,
-    "ablations": Kind(is_timed=True),
-    "training_choices": Kind(is_timed=True),
-    "renormalize": Kind(split="test", is_timed=True),
-    "memory_rows": Kind(is_timed=True),  # captions, but validation BLEU is compared
-    "longer": Kind(is_timed=True),
-    "luong_translation": _TESTED,
-    "taught_translation": _TESTED,
-    "taught_nine_epochs": Kind(split="test", is_timed=True),
-    "family": Kind(is_timed=True),
-    "rnnsearch": Kind(is_timed=True),
-    "family_translation": Kind(split="test", is_timed=True),
-    "rnnsearch_translation": Kind(split="test", is_timed=True),
+FOLDERS = {  # kind of runs -> folders of configs/studies, in the order of training, where these are several
     # The last three are a curriculum: each starts from the weights of the one before.
-    "arithmetic": Kind(
-        ("addition", "multiplication", "addition_columns_5", "addition_columns_10", "addition_columns_20")
-    ),
-    "active_translation": _TESTED,
-    "parsing": _TESTED,
-    "spelled": _TESTED,
-    "bridge_translation": _TESTED,
+    "arithmetic": ("addition", "multiplication", "addition_columns_5", "addition_columns_10", "addition_columns_20"),
     # Runs on longer examples start from those on single verses.
-    "long_texts": Kind(
-        ("long_texts", "long_texts_verses", "long_texts_documents", "long_texts_synopses"), split="test"
-    ),
-    "baselines_translation": _TESTED,
-    "windowed_memory": Kind(("windowed_memory", "windowed_memory_200", "windowed_memory_slots")),
-    "speech": _TESTED,
-    "speech_person": _TESTED,
+    "long_texts": ("long_texts", "long_texts_verses", "long_texts_documents", "long_texts_synopses"),
+    "windowed_memory": ("windowed_memory", "windowed_memory_200", "windowed_memory_slots"),
 }
+VALIDATED = ("memory_rows", "figure8")  # kinds of runs on a corpus that are evaluated on its validation split
+TIMED = (  # kinds of runs whose decode times are shown
+    "table1",
+    "ablations",
+    "training_choices",
+    "renormalize",
+    "memory_rows",
+    "longer",
+    "taught_nine_epochs",
+    "family",
+    "rnnsearch",
+    "family_translation",
+    "rnnsearch_translation",
+)
 
 
 class Target(NamedTuple):
@@ -93,6 +66,14 @@ class Target(NamedTuple):
     further_corpora: tuple[str, ...] = ()
 
 
+TITLES = {  # of targets whose table has a row for each run of the kind with the name of the target
+    "training_choices": "What the paper leaves open about training: the copy task",
+    "renormalize": "Multi30k English to German: position encodings renormalized",
+    "memory_rows": "Multi30k English to German: what the slots of the memory hold",
+    "luong_translation": "Multi30k English to German: Luong attention with a lower rate or a scale",
+    "longer": "Copy task, L = 40, trained three times as long",
+    "baselines_translation": "Multi30k English to German: windowed memory and plain means of stretches",
+}
 TARGETS = {
     "table1": Target(("table1",), tables.table_1),
     "table2": Target(("translation",), tables.table_2),
@@ -105,20 +86,6 @@ TARGETS = {
     "figure7": Target(("alignments",), figures.figure_7),
     "figure8": Target(("figure8",), figures.figure_8, needs=figures.in_figure_8),
     "ablations": Target(("ablations",), open_questions.ablations),
-    "training_choices": Target(
-        ("training_choices",), table_of_runs("What the paper leaves open about training: the copy task")
-    ),
-    "renormalize": Target(
-        ("renormalize",), table_of_runs("Multi30k English to German: position encodings renormalized")
-    ),
-    "memory_rows": Target(
-        ("memory_rows",), table_of_runs("Multi30k English to German: what the slots of the memory hold")
-    ),
-    "luong_translation": Target(
-        ("luong_translation",),
-        table_of_runs("Multi30k English to German: Luong attention with a lower rate or a scale"),
-    ),
-    "longer": Target(("longer",), table_of_runs("Copy task, L = 40, trained three times as long")),
     "first_contexts": Target((), open_questions.first_contexts),
     "slots_by_length": Target(("table1",), open_questions.slots_by_length),
     "errors_by_position": Target(("table1",), open_questions.errors_by_position),
@@ -146,10 +113,6 @@ TARGETS = {
     "bridge": Target(("bridge", "bridge_translation"), windowed.bridge),
     "windows": Target(("windows",), windowed.windows),
     "baselines": Target(("baselines",), windowed.baselines),
-    "baselines_translation": Target(
-        ("baselines_translation",),
-        table_of_runs("Multi30k English to German: windowed memory and plain means of stretches"),
-    ),
     "long_texts": Target(("long_texts",), long_texts.long_texts),
     "long_texts_decoding": Target(("long_texts",), long_texts.decoding),
     "windowed_memory": Target(("windowed_memory",), windowed.windowed_memory),
@@ -158,6 +121,7 @@ TARGETS = {
     "speech_person": Target(("speech", "speech_person"), speech.person, needs=speech.in_fine_tuning),
     "speech_time": Target((), speech.decoder_time, is_benchmark=True, scales=("small",)),
     "training_cost": Target((), open_questions.training_cost, is_benchmark=True),
+    **{name: Target((name,), table_of_runs(title)) for name, title in TITLES.items()},
 }
 
 
@@ -165,12 +129,8 @@ def configs_of(kind: str, scale: str) -> list[str]:
     """Returns the paths of the configs of a kind of runs; none if the scale lacks the kind."""
     if kind in ("translation", "figure8") and scale == "paper":
         return [f"configs/wmt17/{pair}.yaml" for pair in printed.TABLE_2_PAIRS]
-    paths = [f"configs/studies/{folder}/{scale}.yaml" for folder in _kind(kind).folders or (kind,)]
+    paths = [f"configs/studies/{folder}/{scale}.yaml" for folder in FOLDERS.get(kind, (kind,))]
     return [path for path in paths if os.path.exists(path)]
-
-
-def _kind(name: str) -> Kind:
-    return KINDS.get(name, Kind())
 
 
 def available(scale: str) -> list[str]:
@@ -200,11 +160,14 @@ def check(names: list[str], scale: str, runs_dir: str) -> None:
     folders = (os.path.join(sweep_folder(runs_dir, path), name) for _, path, runs in wanted for name in runs)
     trained = set(map(os.path.realpath, folders))
     for _, path, runs in wanted:
-        for config in runs.values():
-            for key in ("teacher", "init_from"):
-                source = getattr(config.training, key)
-                if source and os.path.realpath(source) not in trained:
-                    raise ConfigError(f"{path}: training.{key}: {source} is not trained with --runs_dir {runs_dir}")
+        for key, source in (pair for config in runs.values() for pair in _sources(config).items()):
+            if os.path.realpath(source) not in trained:
+                raise ConfigError(f"{path}: training.{key}: {source} is not trained with --runs_dir {runs_dir}")
+
+
+def _sources(config: Config) -> dict[str, str]:
+    """Returns the folders of the runs whose weights a run starts from, or which teach it, by their keys."""
+    return {key: folder for key in ("teacher", "init_from") if (folder := getattr(config.training, key))}
 
 
 class Reproduction:
@@ -227,16 +190,16 @@ class Reproduction:
         target, wanted = TARGETS[name], runs_of([name], self._scale)
         folder = os.path.join(self._options.results_dir, name, self._scale)
         files.make_folder(folder)
-        paths = {kind: [path for path in configs_of(kind, self._scale) if path in wanted] for kind in target.kinds}
-        runs = _with_sources(
-            {kind: [run for path in paths[kind] for run in self._runs(kind, path, wanted[path])] for kind in paths}
-        )
-        if failed := [kind for kind, runs_of_kind in runs.items() if not runs_of_kind]:
+        runs: dict[str, list[SweepRun]] = {kind: [] for kind in target.kinds}
+        for kind in runs:
+            for path in (path for path in configs_of(kind, self._scale) if path in wanted):
+                runs[kind] += self._runs(kind, path, wanted[path])
+        runs = _with_sources(runs)
+        if failed := [kind for kind, same in runs.items() if not same]:
             raise RunError(f"no run of {', '.join(failed)} succeeded")
         folders = [os.path.join(sweep_folder(self._runs_dir, path), run) for path in wanted for run in wanted[path]]
-        made = {run.folder for runs_of_kind in runs.values() for run in runs_of_kind}
-        missing = [folder for folder in folders if folder not in made]
-        output = Output(folder, self._scale, missing)
+        made = {run.folder for same in runs.values() for run in same}
+        output = Output(folder, self._scale, missing=[folder for folder in folders if folder not in made])
         target.write(output, *runs.values())
         if not target.is_benchmark:
             files.write(output.path("conditions.json"), json.dumps(_conditions(output, runs), indent=2) + "\n")
@@ -246,15 +209,15 @@ class Reproduction:
         """Trains and evaluates the wanted runs of a config that have no result yet; returns those that succeeded."""
         key = (path, *wanted)
         if key not in self._finished:
-            config, split = configs.load(path, []), _kind(kind).split
-            folder = sweep_folder(self._runs_dir, path)
+            config, folder = configs.load(path, []), sweep_folder(self._runs_dir, path)
+            split = "valid" if config.data.generated or kind in VALIDATED else "test"
             failed = sweep.run_sweep(
                 config,
                 folder,
                 jobs=1 if _starts_from_another(config, folder) else self._options.jobs,
                 split=split,
                 average=None,
-                repeats=_REPEATS if _kind(kind).is_timed else 1,
+                repeats=_REPEATS if kind in TIMED else 1,
                 num_plots=0,
                 strategy=self._options.strategy,
                 title=f"Runs of {path}{' (SCALED DOWN)' if self._scale == 'small' else ''}",
@@ -269,15 +232,12 @@ class Reproduction:
 
 def _with_sources(runs: Mapping[str, list[SweepRun]]) -> dict[str, list[SweepRun]]:
     """Leaves out runs that start from the weights of a run that is not among these, or have it as their teacher."""
-    made = {os.path.realpath(run.folder) for runs_of_kind in runs.values() for run in runs_of_kind}
-
-    def has_sources(run: SweepRun) -> bool:
-        sources = filter(None, (run.config.training.init_from, run.config.training.teacher))
-        return all(os.path.realpath(source) in made for source in sources)
-
-    kept = {kind: list(filter(has_sources, runs_of_kind)) for kind, runs_of_kind in runs.items()}
-    is_changed = any(len(kept[kind]) < len(runs_of_kind) for kind, runs_of_kind in runs.items())
-    return _with_sources(kept) if is_changed else kept  # others may start from those that were left out
+    made = {os.path.realpath(run.folder) for same in runs.values() for run in same}
+    kept = {
+        kind: [run for run in same if made.issuperset(map(os.path.realpath, _sources(run.config).values()))]
+        for kind, same in runs.items()
+    }
+    return kept if kept == runs else _with_sources(kept)  # others may start from those that were left out
 
 
 def runs_of(names: list[str], scale: str) -> dict[str, dict[str, Config]]:
@@ -309,8 +269,8 @@ def listing(names: list[str], scale: str) -> str:
 
 
 def _starts_from_another(config: Config, folder: str) -> bool:
-    """Returns whether a run of a sweep starts from the weights of another run of the same sweep, in `folder`."""
-    sources = [run.training.init_from for run in expand(config).values() if run.training.init_from]
+    """Returns whether a run of a sweep starts from, or is taught by, another run of the same sweep, in `folder`."""
+    sources = (source for run in expand(config).values() for source in _sources(run).values())
     return any(os.path.realpath(os.path.dirname(source)) == os.path.realpath(folder) for source in sources)
 
 

@@ -122,7 +122,7 @@ def _label(config: Config) -> str:
 
 def _evaluated(run: SweepRun, override: str) -> Result:
     """Returns the result of a run on the split `test`, with an override of its config."""
-    trained = load([run.folder], [override], None)
+    trained = load([run.folder], [override])
     return evaluation.evaluate(trained, read_split(trained, "test"), repeats=1).result
 
 
@@ -153,7 +153,7 @@ def _draw_attention(output: Output, runs_by_label: Mapping[str, list[SweepRun]])
     drawn = {label: runs_by_label[label][0] for label in _CHOSEN if label in runs_by_label}
     weights = {}
     for label, run in at_least_one(list(drawn.items()), "to be drawn"):
-        trained = load([run.folder], [], None)
+        trained = load([run.folder])
         test_set = read_split(trained, "test")
         lengths = test_set.source.lengths()
         index = int(abs(lengths - statistics.median(lengths)).argmin())

@@ -5,13 +5,12 @@ A sequence and a distorted part of the sequence get embeddings that are near to 
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
-from absl import flags
 
 from memattn import files
 from memattn.attention import FeedForwardAttention
@@ -25,6 +24,8 @@ ALPHA = 1.0  # alpha of the loss, the weight of pairs that do not match
 BATCH = 20  # pairs of a training step
 WIDTH = 32  # size of an embedding
 SEARCHED = 2_000  # sequences
+STEPS = 3_000  # of training
+SEEDS = (1, 2, 3)  # of weights and sequences
 _LEARNING_RATE = 1e-3
 _BINS = 20  # bins of the histograms of distances
 _LENGTHS = (96, 160)  # steps of a whole sequence
@@ -123,16 +124,12 @@ def train(pooling: str, *, steps: int, seed: int) -> tuple[tf.keras.Model, ...]:
             value = loss(distances(a, b), distances(a, tf.roll(b, shift, 0)))
         optimizer.apply_gradients(zip(tape.gradient(value, weights), weights, strict=True))
 
-    for originals, copies, shift in _batches(np.random.default_rng([seed, 0]), steps):
-        update(originals, copies, shift)
-    return encoders
-
-
-def _batches(random: np.random.Generator, steps: int) -> Iterator[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
-    """Yields sequences, their copies, and the number of rows by which to shift copies for pairs that do not match."""
+    random = np.random.default_rng([seed, 0])
     for _ in range(steps):
         originals, copies = (tf.constant(padded(part)) for part in zip(*pairs(BATCH, random), strict=True))
-        yield originals, copies, tf.constant(int(random.integers(1, BATCH)))
+        shift = tf.constant(int(random.integers(1, BATCH)))  # rows, for pairs that do not match
+        update(originals, copies, shift)
+    return encoders
 
 
 def bhattacharyya(matching: np.ndarray, different: np.ndarray) -> float:
@@ -178,16 +175,15 @@ def evaluate(encoders: tuple[tf.keras.Model, ...] | None, *, rows: int, seed: in
     return search(database, queries, random)
 
 
-def make(options: flags.FlagValues) -> None:
+def make(output: str) -> None:
     """Trains embeddings with each pooling and seed, searches with them, and writes the table."""
-    files.make_folder(os.path.dirname(options.output))
+    files.make_folder(os.path.dirname(output))
     rows = []
     for name in ("mean and deviation, untrained", *POOLINGS):
-        for seed in options.seeds:
+        for seed in SEEDS:
             start = time.monotonic()
-            encoders = train(name, steps=options.steps, seed=seed) if name in POOLINGS else None
+            encoders = train(name, steps=STEPS, seed=seed) if name in POOLINGS else None
             result = evaluate(encoders, rows=SEARCHED, seed=seed)
-            steps = options.steps if encoders else 0
-            rows.append({"pooling": name, "seed": seed, **result, "training steps": steps})
+            rows.append({"pooling": name, "seed": seed, **result, "training steps": STEPS if encoders else 0})
             print(f"{name}, seed {seed}: {result}, {time.monotonic() - start:.0f} s", flush=True)
-            standalone.write_table(options.output, rows, {"rows": rows, **conditions()})
+            standalone.write_table(output, rows, {"rows": rows, **conditions()})

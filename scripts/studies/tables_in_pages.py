@@ -4,7 +4,6 @@ import re
 
 from benchmarks.tables import measured_rows, pivot
 
-from memattn import files
 from memattn.evaluation.formatting import markdown
 
 END = "<!-- end of table -->"
@@ -25,27 +24,15 @@ def filled(page: str) -> str:
 
 
 def _table(found: re.Match) -> str:
-    path, measurement = found["path"], found["measurement"]
-    rows = measured_rows(path, measurement) if measurement else files.read_csv(path)
+    rows = measured_rows(found["path"], found["measurement"])
     if found["cells"]:
-        rows = _pivoted(rows, found["rows"], found["columns"] or "system", found["cells"].split(" | "))
+        columns, (first, *others) = found["columns"] or "system", found["cells"].split(" | ")
+        rows = pivot(
+            rows,
+            found["rows"],
+            lambda row: f"L = {row['L']}" if columns == "L" else row[columns],
+            lambda row: " ".join([row[first], *(f"({row[other]})" for other in others)]),
+        )
     elif found["chosen"]:
         rows = [{column: row[column] for column in found["chosen"].split(" | ")} for row in rows]
     return found["mark"] + markdown(rows) + END
-
-
-def _pivoted(rows: list[dict], index: str, columns: str, values: list[str]) -> list[dict]:
-    """Returns a row for each value of `index`, with a column for each value of `columns`.
-
-    An entry has the first of `values`, and the others in parentheses.
-    """
-    first, *others = values
-    entries = [
-        {
-            index: row[index],
-            columns: f"L = {row['L']}" if columns == "L" else row[columns],
-            "entry": " ".join([row[first], *(f"({row[other]})" for other in others)]),
-        }
-        for row in rows
-    ]
-    return pivot(entries, index, columns, "entry")

@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 from studies import hard_attention
 
-import memattn
 from memattn.data.vocabulary import EOS, PAD
 from memattn.search.translation import Hypotheses
 
@@ -95,9 +94,9 @@ def test_hard_attention_learns_to_copy():
 def test_a_copy_must_be_right_to_its_end(monkeypatch):
     ids = np.array([[4, 5, EOS, PAD], [4, 5, 6, EOS], [4, EOS, PAD, PAD], [7, EOS, PAD, PAD]])
     # Right, too short, too long, and with another symbol.
-    tokens = tf.constant([[[4, 5, EOS]], [[4, 5, EOS]], [[4, 5, EOS]], [[8, EOS, EOS]]])
-    hypotheses = Hypotheses(tokens, tf.zeros_like(tokens[:, :, 0]), tf.zeros(tokens.shape[:2]))
-    monkeypatch.setattr(memattn, "beam_search", lambda *_, **__: hypotheses, raising=False)
+    tokens = np.array([[[4, 5, EOS]], [[4, 5, EOS]], [[4, 5, EOS]], [[8, EOS, EOS]]])
+    hypotheses = Hypotheses(tokens, np.zeros([4, 1], np.int32), np.zeros([4, 1], np.float32))
+    monkeypatch.setattr(hard_attention, "Searcher", lambda *_: lambda _: hypotheses)
     model = hard_attention.make_model(hard_attention.SOFT, 3)
     assert hard_attention.fraction_copied(model, ids) == 0.25
 

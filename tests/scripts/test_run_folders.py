@@ -108,5 +108,5 @@ def test_mechanisms_that_moved_to_the_studies_have_their_references(former, name
 def test_a_folder_whose_name_looks_like_a_number_stays_a_str(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text("data: {folder: '1e5'}\ntraining: {stop_at_bleu: 99}\n")
-    assert main(str(tmp_path)) == 0
+    main(str(tmp_path))
     assert yaml.load(path.read_text(), Loader) == {"data": {"folder": "1e5"}, "training": {"stop_at": 99}}

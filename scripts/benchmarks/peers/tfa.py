@@ -88,10 +88,7 @@ if work.task == "decode":
 else:
     source, target = (tf.constant(side, tf.int32) for side in worker.training_batch(work))
     model.loss(source[:2], target[:2])  # makes the weights
-    parts = [model.source_embedding, model.target_embedding, model.lower, model.upper, *model.bridge, model.cell]
-    parts += [model.output, model.attention]
-    weights_by_id = {id(w): w for part in parts for w in part.trainable_variables}
-    weights = list(weights_by_id.values())
+    weights = model.trainable_variables
     optimizer = tf.keras.optimizers.legacy.Adam(1e-3)
 
     @tf.function

@@ -84,14 +84,17 @@ def serve(versions: dict, notes: str, run, **facts) -> None:
         replies.write(json.dumps({"seconds": seconds, "cpu_seconds": used, "peak_memory_MiB": _peak_memory()}) + "\n")
 
 
-def serve_decoding(work: SimpleNamespace, versions: dict, notes: str, decode) -> None:
-    """Decodes the batches of this process in each run: decode(ids [B, S], lengths [B]) gives hypotheses [B, L]."""
+def serve_decoding(work: SimpleNamespace, versions: dict, notes: str, decode, end: int = EOS) -> None:
+    """Decodes the batches of this process in each run: decode(ids [B, S], lengths [B]) gives hypotheses [B, L].
+
+    `end` is the end of sentence in the hypotheses, which none may have.
+    """
     all_batches = batches(work)
 
     def run():
         for ids, lengths in all_batches:
             hypotheses = np.asarray(decode(ids, lengths))
-            if hypotheses.shape != (len(ids), work.length) or (hypotheses == EOS).any():
+            if hypotheses.shape != (len(ids), work.length) or (hypotheses == end).any():
                 raise SystemExit(f"hypotheses of shape {hypotheses.shape}, not all {work.length} tokens long")
 
     serve(versions, notes, run)

@@ -98,16 +98,14 @@ def in_figure_8(config: Config) -> bool:
 
 def _translation_curves(output: Output, runs: list[SweepRun], label: Callable[[SweepRun], str], title: str) -> None:
     """Draws a picture of learning curves, means over seeds, for each pair of languages."""
-    for text in dict.fromkeys(map(text_name, runs)):
-        runs_of_text = [run for run in runs if text_name(run) == text]
-        by_label = groups(runs_of_text, label)
-        output.learning_curves(text, by_label, f"{title}, {text}")
+    for text, same in groups(runs, text_name).items():
+        output.learning_curves(text, groups(same, label), f"{title}, {text}")
 
 
 def draw_alignments(output: Output, runs: list[SweepRun], title: str, *, length: int | None) -> None:
     """Draws each run's alignment of a validation source: the first of about `length` tokens, or the longest if None."""
     for run in runs:
-        trained = load([run.folder], [], None)
+        trained = load([run.folder])
         sentences = corpus.read_corpus(run.config.data.path, "valid", trained.vocabulary).source
         lengths = sentences.lengths() - 1  # without the end of sentence
         wanted = lengths.max() if length is None else lengths[abs(lengths - length).argmin()]

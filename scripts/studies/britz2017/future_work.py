@@ -18,7 +18,7 @@ from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import formatting, styles
 from memattn.evaluation.evaluate import TestSet, read_split
 from memattn.models.seq2seq import Seq2Seq
-from memattn.runs.trained import Trained, load
+from memattn.runs.trained import load
 from memattn.sweeps.runs import SweepRun
 from studies import plots
 from studies.lengths import task_of_length
@@ -93,7 +93,7 @@ def nested_slots(output: Output, runs: list[SweepRun]) -> None:
         if nested is None:  # its run failed
             continue
         for slots, run in trained_with.items():
-            cut = load([nested.folder], [], None)
+            cut = load([nested.folder])
             cast(NestedMemoryAttention, cast(Seq2Seq, cut.model).attention).keep(slots)
             result = evaluation.evaluate(cut, read_split(cut, "valid"), repeats=1).result
             rows.append(
@@ -167,9 +167,11 @@ def long_sources(output: Output, runs: list[SweepRun]) -> None:
     """Writes quality and decode time of sources longer than in training, and where attention looks."""
     rows = []
     for run in runs:
-        trained = load([run.folder], [], None)
+        trained = load([run.folder])
+        model = cast(Seq2Seq, trained.model)
         for length in LONG_LENGTHS:
             test_set = task_of_length(trained, length, _LONG_SOURCES)
+            weight = weight_on_marks(model, trained.vocabulary, test_set) if model.has_alignments else None
             result = evaluation.evaluate(trained, test_set, repeats=3).result
             rows.append(
                 {
@@ -177,20 +179,14 @@ def long_sources(output: Output, runs: list[SweepRun]) -> None:
                     "model": model_name(run),
                     "BLEU": f"{result.scores['bleu']:.2f}",
                     "exact match %": f"{result.scores['exact_match']:.1f}",
-                    "weight on the right symbol %": _weight(trained, test_set),
+                    "weight on the right symbol %": "" if weight is None else f"{100 * weight:.1f}",
                     "decode s": f"{result.decode_seconds:.3g}",
                     "decode s min-max": result.time_range,
-                    "a step reads, KiB": f"{_bytes_read(cast(Seq2Seq, trained.model), test_set.source[0]) / 1024:,.1f}",
+                    "a step reads, KiB": f"{_bytes_read(model, test_set.source[0]) / 1024:,.1f}",
                 }
             )
     longest = task_length(runs[0])
     output.table(rows, f"{task_name(runs[0])}, trained on sources of at most {longest} symbols, decoded at L symbols")
-
-
-def _weight(trained: Trained, test_set: TestSet) -> str:
-    """Returns `weight_on_marks` as text; "" for a model without attention."""
-    model = cast(Seq2Seq, trained.model)
-    return f"{100 * weight_on_marks(model, trained.vocabulary, test_set):.1f}" if model.has_alignments else ""
 
 
 def weight_on_marks(model: Seq2Seq, vocabulary: Vocabulary, test_set: TestSet) -> float:
@@ -237,7 +233,7 @@ def _is_plain_memory(run: SweepRun) -> bool:
 
 def residuals_of(run: SweepRun) -> np.ndarray:
     """Returns `residual_variances` of a run on its validation set."""
-    trained = load([run.folder], [], None)
+    trained = load([run.folder])
     pairs = corpus.read_corpus(run.config.data.path, "valid", trained.vocabulary)
     indices = np.arange(len(pairs))
     source, target = (part.padded(indices, len(pairs), part.lengths().max()) for part in (pairs.source, pairs.target))

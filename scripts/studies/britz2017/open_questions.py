@@ -21,7 +21,6 @@ from studies.output import Output
 from studies.runs import (
     ON_PAR,
     has_encodings,
-    is_memory,
     model_name,
     scorings_name,
     steps_to,
@@ -98,7 +97,7 @@ def ablations(output: Output, runs: list[SweepRun]) -> None:
         rows.append(
             {
                 "model": model_name(run),
-                "scorings": scorings_name(run) if is_memory(run) else "",
+                "scorings": scorings_name(run),
                 "renormalize": attention["renormalize"] if has_encodings(run) else "",
                 "input feeding": _yes_or_no(model.input_feeding),
                 "mixing layer": _yes_or_no(model.mix),

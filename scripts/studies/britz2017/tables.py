@@ -11,7 +11,6 @@ from studies.output import OTHER_SETTINGS, Output
 from studies.runs import (
     count,
     groups,
-    is_memory,
     model_name,
     scores,
     scorings_name,
@@ -97,7 +96,7 @@ def table_2(output: Output, runs: list[SweepRun]) -> None:
             {
                 "text": text,
                 "model": model,
-                "best scorings": scorings_name(seeds[0]) if is_memory(seeds[0]) else "",
+                "best scorings": scorings_name(seeds[0]),
                 **count(seeds),
                 "valid BLEU (greedy)": f"{statistics.mean(map(valid_bleu, seeds)):.2f}",
                 "paper valid": "" if paper_valid is None else f"{paper_valid:.2f}",
@@ -111,12 +110,8 @@ def table_2(output: Output, runs: list[SweepRun]) -> None:
 
 def _best_scorings(runs: list[SweepRun]) -> dict[tuple[str, str], list[SweepRun]]:
     """Returns (text, model) -> the runs, one per seed, with the scorings that have the best mean validation BLEU."""
-
-    def scorings(run: SweepRun) -> str:
-        return scorings_name(run) if is_memory(run) else ""
-
     return {
-        key: max(groups(same, scorings).values(), key=lambda seeds: statistics.mean(map(valid_bleu, seeds)))
+        key: max(groups(same, scorings_name).values(), key=lambda seeds: statistics.mean(map(valid_bleu, seeds)))
         for key, same in groups(runs, text_name, model_name).items()
     }
 

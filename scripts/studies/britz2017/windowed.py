@@ -67,13 +67,13 @@ def _training(seeds: list[SweepRun]) -> dict[str, str]:
 
 def pace(output: Output, runs: list[SweepRun]) -> None:
     """Writes the training steps to 95 BLEU, in the copy task, by length and model."""
-    rows = rows_by(sorted(runs, key=_place), {"L": task_length, "model": model_words}, _steps_and_median)
+    rows = rows_by(
+        sorted(runs, key=_place),
+        {"L": task_length, "model": model_words},
+        lambda seeds: {"steps to 95 BLEU, by seed": steps_by_seed(seeds), "median": median_steps(seeds)},
+    )
     every = runs[0].config.training.validate_every
     output.table(rows, f"Training steps to {LEARNED} BLEU on the copy task, validated every {every} steps")
-
-
-def _steps_and_median(seeds: list[SweepRun]) -> dict[str, str]:
-    return {"steps to 95 BLEU, by seed": steps_by_seed(seeds), "median": median_steps(seeds)}
 
 
 def _place(run: SweepRun) -> tuple[int, int, int]:
@@ -98,11 +98,11 @@ def continued(runs: list[SweepRun]) -> list[SweepRun]:
 
 def bridge(output: Output, copy: list[SweepRun], translation: list[SweepRun]) -> None:
     """Writes BLEU with a zero initial state of the decoder and with one from a dense layer, by task and model."""
-
-    def task(run: SweepRun) -> str:
-        return task_name(run) if run.config.data.generated else text_name(run)
-
-    rows = rows_by([*copy, *translation], {"task": task, "model": model_words}, _quality_by_bridge)
+    keys = {
+        "task": lambda run: task_name(run) if run.config.data.generated else text_name(run),
+        "model": model_words,
+    }
+    rows = rows_by([*copy, *translation], keys, _quality_by_bridge)
     output.table(rows, "The decoder's initial state: zeros, or a dense layer over the encoder's final states")
 
 

@@ -4,16 +4,16 @@ from typing import Literal
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism
+from memattn.attention import MemoryAttention
 from memattn.attention.configured import Initializer
 from memattn.attention.memory import SCORINGS
 from memattn.attention.ops import masked_softmax
-from memattn.attention.slots import slot_memory, source_weights, value_scores
+from memattn.attention.slots import slot_memory, value_scores
 from memattn.options import PositiveInt
 
 
 @tf.keras.utils.register_keras_serializable("studies")
-class NestedMemoryAttention(AttentionMechanism):
+class NestedMemoryAttention(MemoryAttention):
     """Memory attention of Eqs. 4 to 7, trained with only the first k slots; each source draws k uniformly from 1 to K.
 
     This nested dropout (Rippel et al., 2014) orders the slots, so that `keep` can cut a trained memory to any number.
@@ -25,8 +25,6 @@ class NestedMemoryAttention(AttentionMechanism):
       initializer: name, config or object, of W_alpha and W_beta.
     """
 
-    num_slots: int
-
     def __init__(
         self,
         *,
@@ -36,12 +34,14 @@ class NestedMemoryAttention(AttentionMechanism):
         initializer: Initializer = "glorot_uniform",
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        self.num_slots = self._kept = int(num_slots)
-        self.encoder_scoring, self.decoder_scoring = encoder_scoring, decoder_scoring
-        self.initializer = initializer
-        self.encoder_scores = self.make_dense(self.num_slots, "encoder_scores")  # W_alpha
-        self.decoder_scores = self.make_dense(self.num_slots, "decoder_scores")  # W_beta
+        super().__init__(
+            num_slots=num_slots,
+            encoder_scoring=encoder_scoring,
+            decoder_scoring=decoder_scoring,
+            initializer=initializer,
+            **kwargs,
+        )
+        self._kept = self.num_slots
 
     def keep(self, num_slots: int) -> None:
         """Cuts the memory to its first slots.
@@ -65,9 +65,6 @@ class NestedMemoryAttention(AttentionMechanism):
         logits = self.decoder_scores(query)[:, :, : self._kept]  # [B, Q, K]
         beta = _scored(self.decoder_scoring, logits, memory.get("used"))
         return value_scores(beta, memory), state
-
-    def alignments(self, memory, scores):
-        return source_weights(scores, memory)
 
 
 def _scored(scoring: str, logits: tf.Tensor, used: tf.Tensor | None) -> tf.Tensor:
