@@ -26,7 +26,7 @@ TIMED = {
         *(f"memattn: memory, K = {slots}" for slots in (1, 4, 16, 32, 64)),
         "memattn: Bahdanau",
     ],
-    3: ["memattn: memory, K = 32", "memattn: memory, K = 64", "memattn: Bahdanau"],
+    3: ["memattn: memory, K = 32", "memattn: memory, K = 64", *systems.POSITIONS, "memattn: Bahdanau"],
 }
 
 

@@ -74,6 +74,12 @@ FAMILY = {
         OURS, {"name": "windowed_memory", "num_slots": 32, "read": "address"}
     ),
 }
+POSITIONS = {
+    f"memattn: memory, K = {slots}, position encodings": System(
+        OURS, {**MEMORY, "num_slots": slots, "position_encoding": True}
+    )
+    for slots in (32, 64)
+}
 TRANSFORMERS = {
     "CTranslate2: Transformer": System(CT2, {"name": "transformer"}),
     "CTranslate2: Transformer, int8": System(CT2_INT8, {"name": "transformer"}, precision="int8"),
@@ -103,6 +109,7 @@ SYSTEMS = {
     "memattn: Bahdanau, bfloat16": System(OURS, BAHDANAU, precision="mixed_bfloat16"),
     "memattn: memory, K = 32, selection, bfloat16": System(OURS, MEMORY, selected=3_000, precision="mixed_bfloat16"),
     **FAMILY,
+    **POSITIONS,
     "tensorflow-addons: Bahdanau": System(TFA, BAHDANAU),
     "OpenNMT-tf: Bahdanau": System(ONMT_TF, BAHDANAU),
     "OpenNMT-py: Bahdanau": System(ONMT_PY, BAHDANAU),
@@ -114,6 +121,8 @@ SYSTEMS = {
 DECODED = [  # systems that are timed by default
     name
     for name, system in SYSTEMS.items()
-    if name not in FAMILY | TRANSFORMERS | SMALL_DEVICES and not system.selected and system.precision == "float32"
+    if name not in FAMILY | POSITIONS | TRANSFORMERS | SMALL_DEVICES
+    and not system.selected
+    and system.precision == "float32"
 ]
 TRAINED = [name for name in DECODED if SYSTEMS[name].attention != NONE and SYSTEMS[name].worker.trains]
