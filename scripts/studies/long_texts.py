@@ -28,7 +28,7 @@ from studies.runs import count, groups, mean_score, model_words, num_slots, rows
 
 _BASELINE = "Bahdanau"
 _TIMED = {32: 64, 1: 4}  # sources that are searched at once: number of test sources that are decoded
-_REPEATS = 3
+_REPEATS = 5
 _BIBLE, _SUMMARIES = "bible", "synopses"  # how texts are called; those of the Bible differ in length alone
 _NUM_SLOTS = 32  # of the memories that are drawn against the length
 
