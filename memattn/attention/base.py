@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+import numpy as np
 
 from memattn.attention import ops
 from memattn.attention.configured import ConfiguredLayer
@@ -272,7 +273,7 @@ def _compatible(first: tuple, second: tuple) -> bool:
 
 
 def _shape(name: str, tensor: Any) -> tuple:
-    """Returns the shape of a tensor or array. Raises ValueError if it is ragged."""
+    """Returns the shape of a tensor, array or list. Raises ValueError if it is ragged."""
     if hasattr(tensor, "row_splits") or getattr(tensor, "ragged", False):
         raise ValueError(f"{name}: ragged; pad it, as to_tensor() does, and mark padding by a mask")
-    return tuple(tensor.shape)
+    return tuple(tensor.shape if hasattr(tensor, "shape") else np.shape(tensor))
