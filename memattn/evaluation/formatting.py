@@ -16,9 +16,9 @@ def clock(seconds: float) -> str:
 
 
 def markdown(rows: list[dict]) -> str:
-    """Returns rows as a Markdown table, without columns that are empty in all rows."""
-    columns = [column for column in rows[0] if any(str(row[column]) for row in rows)]
-    cells = [columns, *([str(row[column]) for column in columns] for row in rows)]
+    """Returns rows as a Markdown table, without columns that are empty in all rows; the first has all columns."""
+    columns = [column for column in rows[0] if any(str(row.get(column, "")) for row in rows)]
+    cells = [columns, *([str(row.get(column, "")) for column in columns] for row in rows)]
     cells = [[cell.replace("|", "\\|") for cell in line] for line in cells]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ["| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in cells]
