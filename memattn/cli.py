@@ -38,7 +38,6 @@ _WORDS = {  # patterns in messages of absl and of Python, and what is written in
 def run(
     main: Callable[..., int | None],
     *,
-    positional: bool = False,
     tensorflow: bool = False,
     check: Callable[..., None] | None = None,
 ) -> None:
@@ -47,8 +46,8 @@ def run(
     If the environment variable `processes.PARENT` holds the id of a process, the command ends when that process does.
 
     Args:
-      main: the work of the command. Its docstring, or else that of its module, is what --help prints.
-      positional: whether `main` gets the arguments that are not flags; otherwise they are an error.
+      main: the work of the command. Its docstring, or else that of its module, is what --help prints. Arguments that
+        are not flags are passed to it if it has parameters; otherwise they are an error.
       tensorflow: whether to import TensorFlow, after the flags are parsed: --help and wrong flags do not wait for it.
       check: gets the arguments of `main`, and raises ConfigError for flags that contradict each other. It is called
         before TensorFlow is imported.
@@ -69,7 +68,8 @@ def run(
     if _HELP & set(sys.argv[1:]):
         _print_help(main)
         sys.exit(0)
-    app.run(start, flags_parser=lambda argv: _parse_flags(argv, positional))
+    takes_arguments = bool(inspect.signature(main).parameters)
+    app.run(start, flags_parser=lambda argv: _parse_flags(argv, takes_arguments))
 
 
 def run_one(commands: Mapping[str, Callable[[], None]], description: str) -> None:
@@ -101,7 +101,7 @@ def _print_help(main: Callable[..., int | None]) -> None:
     print("\n".join([text, *map(flags.FLAGS.module_help, [key_module, *other_modules])]))
 
 
-def _parse_flags(argv: list[str], positional: bool) -> list[str]:
+def _parse_flags(argv: list[str], takes_arguments: bool) -> list[str]:
     try:
         arguments = flags.FLAGS(argv)
     except flags.Error as error:
@@ -109,7 +109,7 @@ def _parse_flags(argv: list[str], positional: bool) -> list[str]:
         for words, ours in _WORDS.items():
             problems = re.sub(words, ours, problems)
         _fail(f"{'; '.join(problems.splitlines())}; see --help", USAGE)
-    if len(arguments) > 1 and not positional:
+    if len(arguments) > 1 and not takes_arguments:
         _fail(f"{arguments[1]}: not a flag; all arguments are flags, see --help", USAGE)
     return arguments
 

@@ -44,7 +44,7 @@ def main() -> None:
         "examples", 10, "Number of sentences that are translated; 0 needs no checkpoints.", lower_bound=0
     )
     flags.DEFINE_multi_string("set", [], "Override of a key, such as decoding.beam_size=1; repeatable.")
-    cli.run(_main, positional=True, tensorflow=True, check=_check_flags)
+    cli.run(_main, tensorflow=True, check=_check_flags)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def _run(name: str) -> None:
     """Runs a benchmark; those beside it are not imported."""
     benchmark = importlib.import_module(f"benchmarks.{name}")
     benchmark.define_flags()
-    cli.run(benchmark.main, positional=name == "trained", tensorflow=True)
+    cli.run(benchmark.main, tensorflow=True)
 
 
 if __name__ == "__main__":

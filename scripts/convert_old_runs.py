@@ -73,4 +73,4 @@ def convert_memory(options: dict) -> dict:
 
 
 if __name__ == "__main__":
-    cli.run(main, positional=True)
+    cli.run(main)

@@ -60,4 +60,4 @@ if __name__ == "__main__":
     flags.DEFINE_string("runs_dir", "runs/reproduce", "Folder of the runs.")
     flags.DEFINE_string("results_dir", "runs/results", "Folder of the results: TARGET/SCALE for each target.")
     flags.DEFINE_enum("strategy", "auto", ["auto", "none", "mirrored"], "As in memattn.train.")
-    cli.run(main, positional=True, tensorflow=True)
+    cli.run(main, tensorflow=True)

@@ -16,8 +16,12 @@ def clock(seconds: float) -> str:
 
 
 def markdown(rows: list[dict]) -> str:
-    """Returns rows as a Markdown table, without columns that are empty in all rows; the first has all columns."""
-    columns = [column for column in rows[0] if any(str(row.get(column, "")) for row in rows)]
+    """Returns rows as a Markdown table, without columns that are empty in all rows.
+
+    A row that lacks a column has an empty cell there, as in `files.write_csv`.
+    """
+    every_column = dict.fromkeys(column for row in rows for column in row)
+    columns = [column for column in every_column if any(str(row.get(column, "")) for row in rows)]
     cells = [columns, *([str(row.get(column, "")) for column in columns] for row in rows)]
     cells = [[cell.replace("|", "\\|") for cell in line] for line in cells]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

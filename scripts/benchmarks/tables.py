@@ -65,8 +65,7 @@ def write(
     If there are several lengths, the picture shows the column `measure` against the length; both axes have the `scale`,
     "log" or "linear". `options` have the `units` and the `vocabulary` if they are not given.
     """
-    keys = list(dict.fromkeys(key for row in rows for key in row if key not in ("notes", "batches at once")))
-    table = [{key: row.get(key, "") for key in keys} for row in rows]
+    table = [{key: row[key] for key in row if key not in ("notes", "batches at once")} for row in rows]
     layers = "two layers"
     if TRANSFORMERS.keys() & set(options.systems):
         layers += " (the Transformer: three of encoder and of decoder)"

@@ -16,15 +16,13 @@ from absl import flags
 
 from benchmarks import tables
 from memattn import files
-from memattn.data.lexicon import Lexicon
 from memattn.data.sentences import Sources
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError
 from memattn.evaluation import formatting
 
 if TYPE_CHECKING:
-    from memattn.models.interface import DecodingModel
-    from memattn.search.config import DecodingConfig
+    from memattn.search.searcher import Searcher
 
 Decoder = Callable[[], tuple[Any, float]]  # decodes the same sources in each call; the second result is the seconds
 
@@ -33,6 +31,7 @@ def main(*run_dirs: str) -> None:
     from memattn.evaluation import evaluate as evaluation
     from memattn.evaluation.evaluate import read_split
     from memattn.runs.trained import load
+    from memattn.search.searcher import Searcher
 
     options = flags.FLAGS
     if len(run_dirs) < 2:
@@ -48,14 +47,9 @@ def main(*run_dirs: str) -> None:
             raise ConfigError(f"{run_dir}: has another test set than {run_dirs[0]}; their times cannot be compared")
         references = test_set.references
         result = evaluation.evaluate(trained, test_set, repeats=1).result
-        decoders[run_dir] = decoder(
-            trained.model,
-            trained.config.decoding,
-            trained.vocabulary,
-            test_set.source,
-            trained.lexicon,
-            num_buckets=trained.config.data.num_buckets,
-        )
+        searcher = Searcher(trained.model, trained.config.decoding, trained.lexicon)
+        num_buckets = trained.config.data.num_buckets
+        decoders[run_dir] = decoder(searcher, test_set.source, trained.vocabulary, num_buckets)
         rows.append(
             {
                 "run": os.path.basename(os.path.normpath(run_dir)),
@@ -78,19 +72,10 @@ def main(*run_dirs: str) -> None:
     print(f"\n{title}\n\n{formatting.markdown(rows)}")
 
 
-def decoder(
-    model: "DecodingModel",
-    config: "DecodingConfig",
-    vocabulary: Vocabulary,
-    source: Sources,
-    lexicon: Lexicon | None = None,
-    *,
-    num_buckets: int,
-) -> Decoder:
+def decoder(searcher: "Searcher", source: Sources, vocabulary: Vocabulary, num_buckets: int) -> Decoder:
     """Returns a function that decodes sources, warmed up."""
-    from memattn.search.searcher import Searcher, decode, warm_up
+    from memattn.search.searcher import decode, warm_up
 
-    searcher = Searcher(model, config, lexicon)
     warm_up(searcher, source, num_buckets)
     return functools.partial(decode, searcher, source, vocabulary, num_buckets)
 

@@ -20,6 +20,7 @@ from memattn.files import read_lines
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs.run import Run
 from memattn.runs.trained import build_model
+from memattn.search.searcher import Searcher
 from memattn.sweeps.runs import SweepRun
 from studies import plots
 from studies.lengths import bleu_by_length
@@ -89,7 +90,10 @@ def decode_times(runs: list[SweepRun]) -> list[dict[str, Any]]:
 
 
 def _decoder(config: Config, split: str, batch_size: int) -> Decoder:
-    """Returns what decodes a split's sources of about the median length with an untrained model, which never stops."""
+    """Returns a function that decodes a split's sources of about the median length with an untrained model.
+
+    No hypothesis of the model ends before its greatest length.
+    """
     vocabulary = corpus.read_vocabulary(config.data.path)
     pairs = corpus.read_corpus(config.data.path, split, vocabulary)
     lengths = pairs.source.lengths()
@@ -104,7 +108,7 @@ def _decoder(config: Config, split: str, batch_size: int) -> Decoder:
     longest = {"max_source_length": int(source.lengths().max())}
     model = cast(Seq2Seq, build_model(config, len(vocabulary), longest, decoding.precision))
     model.output_bias.assign([-1e9 if i < len(SPECIAL_TOKENS) else 0.0 for i in range(len(vocabulary))])
-    return decoder(model, decoding, vocabulary, source, num_buckets=1)
+    return decoder(Searcher(model, decoding), source, vocabulary, num_buckets=1)
 
 
 def _rouge(seeds: list[SweepRun]) -> dict[str, str]:

@@ -23,16 +23,17 @@ def filled(page: str) -> str:
     return TABLE.sub(_table, page)
 
 
-def _table(found: re.Match) -> str:
-    rows = measured_rows(found["path"], found["measurement"])
-    if found["cells"]:
-        columns, (first, *others) = found["columns"] or "system", found["cells"].split(" | ")
+def _table(match: re.Match) -> str:
+    rows = measured_rows(match["path"], match["measurement"])
+    if match["cells"]:
+        columns = match["columns"] or "system"
+        first, *others = match["cells"].split(" | ")
         rows = pivot(
             rows,
-            found["rows"],
+            match["rows"],
             lambda row: f"L = {row['L']}" if columns == "L" else row[columns],
             lambda row: " ".join([row[first], *(f"({row[other]})" for other in others)]),
         )
-    elif found["chosen"]:
-        rows = [{column: row[column] for column in found["chosen"].split(" | ")} for row in rows]
-    return found["mark"] + markdown(rows) + END
+    elif match["chosen"]:
+        rows = [{column: row[column] for column in match["chosen"].split(" | ")} for row in rows]
+    return match["mark"] + markdown(rows) + END

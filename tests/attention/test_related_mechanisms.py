@@ -24,7 +24,7 @@ ARGUMENTS = {"units": E, "max_source_length": S, "initializer": "glorot_uniform"
 
 
 def scores_of(mechanism, seed=None):
-    """Scores [B, T, S] of the queries, one after the other, as a tensor."""
+    """Returns the scores [B, T, S] of T queries, each computed in a step of its own, as a tensor."""
     memory = mechanism.memorize(tf.constant(STATES), tf.constant(MASK))
     state, scores_by_step = mechanism.initial_state(memory, 1), []
     for step in range(T):
@@ -34,7 +34,7 @@ def scores_of(mechanism, seed=None):
 
 
 def run(mechanism, seed=None):
-    """Scores [B, T, S] of the queries, as an array."""
+    """Returns the scores [B, T, S] of `scores_of` as an array."""
     return scores_of(mechanism, seed).numpy()
 
 

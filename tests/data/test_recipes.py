@@ -1,4 +1,4 @@
-"""What the recipes in data/ share: downloads, archives, and removal of copies from splits; and the recipe of WMT'17."""
+"""Downloads, archives and the removal of copies from splits, which the recipes in data/ share; the recipe of WMT'17."""
 
 import gc
 import gzip

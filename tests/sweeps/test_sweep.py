@@ -401,7 +401,7 @@ def main(folder):
     sys.exit(143)
 
 parent = os.environ.get("MEMATTN_PARENT")
-cli.run(main, positional=True)
+cli.run(main)
 """
 
 
