@@ -20,6 +20,14 @@ _KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autoc
 class ConfiguredLayer(keras.layers.Layer):
     """A Keras layer that keeps each argument of its constructors as an attribute of the same name."""
 
+    def __init_subclass__(cls, **kwargs):
+        """Gives the class a signature with the arguments of all its constructors, which `help` and editors show."""
+        super().__init_subclass__(**kwargs)
+        arguments = cls.constructor_arguments().values()
+        cls.__signature__ = inspect.Signature(
+            sorted(arguments, key=lambda argument: (argument.kind, argument.default is not argument.empty))
+        )
+
     def __new__(cls, *args, **kwargs):
         """Checks the arguments by their annotations before the constructor runs."""
         known = cls.constructor_arguments()

@@ -150,6 +150,7 @@ class LocalMonotonicAttention(_LocalAttention):
     Args:
       window: w, positions on each side.
       units: width U of the queries, to which the encoder states are projected once per source.
+      scale: factor of the score: 1 in the paper; U**-0.5 in Vaswani et al. (2017), https://arxiv.org/abs/1706.03762.
       initializer: name, config or object, of the weight matrices.
 
     Example:
@@ -178,6 +179,7 @@ class LocalPredictiveAttention(_LocalAttention):
     Args:
       window: w, positions on each side.
       units: width U of the queries, to which the encoder states are projected once per source.
+      scale: factor of the score: 1 in the paper; U**-0.5 in Vaswani et al. (2017), https://arxiv.org/abs/1706.03762.
       initializer: name, config or object, of the weight matrices.
 
     Example:

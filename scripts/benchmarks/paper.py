@@ -59,8 +59,7 @@ def main() -> None:
 def define_flags() -> None:
     """Defines the flags of `main`."""
     # The libraries cannot end hypotheses at their sources' lengths.
-    ours = [name for name, system in systems.SYSTEMS.items() if system.worker is systems.OURS]
-    race.define_flags(systems=TIMED[1], known=ours)
+    race.define_flags(systems=TIMED[1], known=systems.of_memattn())
     tables.define_output("paper")
     flags.DEFINE_enum("table", "1", ["1", "3"], "Table of the paper.")
     flags.DEFINE_integer("examples", None, "Number of sources (default: the table's).", lower_bound=1)

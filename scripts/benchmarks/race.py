@@ -60,8 +60,8 @@ def define_sizes(lengths: str) -> None:
     flags.DEFINE_integer("vocabulary", 24, "Number of ids, including four special ones.", lower_bound=5)
 
 
-def define_flags(*, systems: list[str], known: list[str] | None = None, threads: str | None = None) -> None:
-    """Defines the flags that all benchmarks share.
+def define_timing(*, systems: list[str], known: list[str] | None = None, threads: str | None = None) -> None:
+    """Defines the flags of what is timed.
 
     Of the `known` systems, by default all, `systems` are timed if the command line names none. If `threads` has
     numbers, separated by commas, they are the default of a flag for several.
@@ -74,6 +74,11 @@ def define_flags(*, systems: list[str], known: list[str] | None = None, threads:
         flags.DEFINE_integer("threads", processes.cores(), "Threads per system.", lower_bound=1)
     flags.DEFINE_enum("jit_compile", "auto", ["auto", "true", "false"], "Whether XLA compiles memattn.")
     flags.DEFINE_integer("repeats", 5, "Runs per system, in turns.", lower_bound=1)
+
+
+def define_flags(*, systems: list[str], known: list[str] | None = None, threads: str | None = None) -> None:
+    """Defines the flags of `define_timing`, and those of processes of other libraries."""
+    define_timing(systems=systems, known=known, threads=threads)
     flags.DEFINE_string("environments", "build/peers", "Folder made by scripts/benchmarks/peers/setup.sh.")
     flags.DEFINE_string("logs", "build/logs", "Folder of the systems' output.")
 
@@ -81,6 +86,12 @@ def define_flags(*, systems: list[str], known: list[str] | None = None, threads:
 def work_of_size(options: flags.FlagValues, **settings: Any) -> dict[str, Any]:
     """Returns the work of a worker, see `peers/worker.py`; `options` have the size of the model."""
     return {"units": options.units, "vocabulary": options.vocabulary, **settings}
+
+
+def settings(system: System, options: flags.FlagValues) -> dict[str, Any]:
+    """Returns what a worker is told of a system."""
+    described = {key: value for key, value in system._asdict().items() if key != "worker"}
+    return {**described, "jit_compile": {"auto": "auto", "true": True, "false": False}[options.jit_compile]}
 
 
 def check(runners: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
@@ -152,32 +163,27 @@ def race(
 
 def _start(name: str, system: System, work: Mapping[str, Any], options: flags.FlagValues) -> list[subprocess.Popen]:
     """Starts the processes of a system: `work["processes"]`, which share batches and threads, or one."""
-    python = sys.executable
     worker = system.worker
-    if not worker.is_ours:
+    variables = {"TF_CPP_MIN_LOG_LEVEL": "3", **worker.variables}
+    if worker.is_ours:
+        program = [sys.executable, "-m", f"benchmarks.peers.{worker.name}"]
+        variables["PYTHONPATH"] = os.pathsep.join([str(PEERS.parents[1]), os.environ.get("PYTHONPATH", "")])
+    else:
         python = os.path.join(options.environments, worker.name, "bin", "python")
         if not os.path.exists(python):
             raise RunError(
                 f"{python}: missing; scripts/benchmarks/peers/setup.sh creates it, or choose other --systems"
             )
-    jit_compile = {"auto": "auto", "true": True, "false": False}[options.jit_compile]
+        program = [python, str(PEERS / f"{worker.name}.py")]
     parts = work.get("processes", 1)
-    settings = {
-        "attention": system.attention,
-        "model": system.model,
-        "selected": system.selected,
-        "precision": system.precision,
-        "threads": max(1, work.get("threads", options.threads) // parts),
-        "jit_compile": jit_compile,
-        "parts": parts,
-    }
-    variables = {"TF_CPP_MIN_LOG_LEVEL": "3", **worker.variables}
+    threads = max(1, work.get("threads", options.threads) // parts)
+    whole = {**work, **settings(system, options), "threads": threads, "parts": parts}
     if options.device == "cpu" or not worker.is_ours:
         variables["CUDA_VISIBLE_DEVICES"] = ""
     with open(_log(name, options), "wb") as file:
         return [
             subprocess.Popen(
-                [python, os.path.join(PEERS, f"{worker.name}.py"), json.dumps({**work, **settings, "part": part})],
+                [*program, json.dumps({**whole, "part": part})],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,

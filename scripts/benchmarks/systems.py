@@ -126,3 +126,8 @@ DECODED = [  # systems that are timed by default
     and system.precision == "float32"
 ]
 TRAINED = [name for name in DECODED if SYSTEMS[name].attention != NONE and SYSTEMS[name].worker.trains]
+
+
+def of_memattn() -> list[str]:
+    """Returns the names of the systems that run memattn in TensorFlow."""
+    return [name for name, system in SYSTEMS.items() if system.worker is OURS]

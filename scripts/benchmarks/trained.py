@@ -6,28 +6,19 @@ A run's speed-up is the first run's time divided by its own. Each model searches
 end-of-sentence tokens end its hypotheses. Times exclude model construction, compiling, reading and scoring.
 """
 
-import functools
 import os
 import statistics
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from benchmarks import tables
 from memattn import files
-from memattn.data.sentences import Sources
-from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError
 from memattn.evaluation import formatting
 
-if TYPE_CHECKING:
-    from memattn.search.searcher import Searcher
-
-Decoder = Callable[[], tuple[Any, float]]  # decodes the same sources in each call; the second result is the seconds
-
 
 def main(*run_dirs: str) -> None:
+    from benchmarks.decoders import decoder, in_turns
     from memattn.evaluation import evaluate as evaluation
     from memattn.evaluation.evaluate import read_split
     from memattn.runs.trained import load
@@ -70,23 +61,6 @@ def main(*run_dirs: str) -> None:
     title = f"Decode time of the {options.split} split, trained runs in turns, median of {options.repeats}"
     tables.store(options, rows, title=title, repeats=options.repeats)
     print(f"\n{title}\n\n{formatting.markdown(rows)}")
-
-
-def decoder(searcher: "Searcher", source: Sources, vocabulary: Vocabulary, num_buckets: int) -> Decoder:
-    """Returns a function that decodes sources, warmed up."""
-    from memattn.search.searcher import decode, warm_up
-
-    warm_up(searcher, source, num_buckets)
-    return functools.partial(decode, searcher, source, vocabulary, num_buckets)
-
-
-def in_turns(decoders: Mapping[str, Decoder], repeats: int) -> dict[str, list[float]]:
-    """Calls the decoders in turns, `repeats` times each; returns the seconds, the second item of a result, by name."""
-    seconds: dict[str, list[float]] = {name: [] for name in decoders}
-    for _ in range(repeats):
-        for name, decoder in decoders.items():
-            seconds[name].append(decoder()[1])
-    return seconds
 
 
 def define_flags() -> None:

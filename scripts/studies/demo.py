@@ -4,15 +4,16 @@ import glob
 import json
 import os
 import shutil
-import subprocess
 from operator import itemgetter
+from types import SimpleNamespace
 from typing import Any
 
+from benchmarks import tokens
 from benchmarks.tables import pivot, system_lines
 from benchmarks.tokens import MEASURE
 
 from memattn import config as configs
-from memattn import files
+from memattn import files, processes
 from memattn.errors import RunError
 from memattn.evaluation import formatting, styles
 from memattn.runs.result import conditions
@@ -20,12 +21,15 @@ from memattn.runs.run import ALIGNMENTS, Run
 from memattn.sweeps import tables
 from memattn.sweeps.runner import run_sweep
 from memattn.sweeps.runs import SweepRun, finished
-from studies.output import BENCHMARK, run_benchmark
+from studies.output import BENCHMARK
 from studies.plots import draw_lines, label_ends, picture
 from studies.runs import LEARNED, steps_to
 
 CONFIG = BENCHMARK.parents[1] / "configs/copy/demo.yaml"
 LENGTHS = (20, 200, 2000)  # sources whose decoder steps are timed
+TIMED = SimpleNamespace(
+    units=128, vocabulary=24, batch_size=2, beam_size=10, threads=processes.cores(), jit_compile="auto", repeats=3
+)
 CONDITIONS = """\
 Copying up to 20 symbols, scaled down: one layer of 128 units, one seed, 400 training steps.
 Times: 2 sources of S tokens, 10 hypotheses each, random weights."""
@@ -59,11 +63,11 @@ def _train(folder: str) -> dict[str, SweepRun]:
 
 
 def _time(names: list[str], folder: str) -> list[dict[str, str]]:
-    """Times decoder steps of untrained models; returns a row for each length and model. Raises RunError."""
-    table = os.path.join(folder, "tokens")
-    sizes = ["--lengths", ",".join(map(str, LENGTHS)), "--units", "128", "--batch_size", "2", "--repeats", "3"]
-    run_benchmark("tokens", table, names, sizes, stdout=subprocess.DEVNULL)
-    return files.read_csv(f"{table}.csv")
+    """Times decoder steps of untrained models; returns a row for each length and model."""
+    systems = [f"memattn: {name}" for name in names]
+    rows = [row for length in LENGTHS for row in tokens.times(systems, length, TIMED)]
+    files.write_csv(os.path.join(folder, "tokens.csv"), rows)
+    return rows
 
 
 def _quality(runs: dict[str, SweepRun]) -> list[dict[str, str]]:
@@ -82,7 +86,7 @@ def _quality(runs: dict[str, SweepRun]) -> list[dict[str, str]]:
 def _speed(times: list[dict[str, str]]) -> list[dict[str, str]]:
     """Returns a row for each model: its time for one token, for each length of the source."""
     rows = [{**row, "model": row["system"]} for row in times]
-    return pivot(rows, "model", lambda row: f"S = {int(row['L']):,}", itemgetter(MEASURE))
+    return pivot(rows, "model", lambda row: f"S = {row['L']:,}", itemgetter(MEASURE))
 
 
 def _draw(runs: dict[str, SweepRun], times: list[dict[str, str]], folder: str) -> None:

@@ -3,23 +3,20 @@
 import dataclasses
 import os
 import statistics
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from benchmarks.trained import Decoder, decoder, in_turns
+from benchmarks.decoders import Decoder, decoder, in_turns, untrained_model
 
 from memattn import files
 from memattn.config import Config
 from memattn.data import corpus
 from memattn.data.sentences import Sentences
-from memattn.data.vocabulary import SPECIAL_TOKENS
 from memattn.evaluation import formatting, styles
 from memattn.evaluation.metrics import Comparison
 from memattn.evaluation.plots import Line
 from memattn.files import read_lines
-from memattn.models.seq2seq import Seq2Seq
 from memattn.runs.run import Run
-from memattn.runs.trained import build_model
 from memattn.search.searcher import Searcher
 from memattn.sweeps.runs import SweepRun
 from studies import plots
@@ -105,9 +102,7 @@ def _decoder(config: Config, split: str, batch_size: int) -> Decoder:
         max_length_ratio=float(pairs.target.lengths().sum() / lengths.sum()),
         max_length=None,
     )
-    longest = {"max_source_length": int(source.lengths().max())}
-    model = cast(Seq2Seq, build_model(config, len(vocabulary), longest, decoding.precision))
-    model.output_bias.assign([-1e9 if i < len(SPECIAL_TOKENS) else 0.0 for i in range(len(vocabulary))])
+    model = untrained_model(config, len(vocabulary), int(source.lengths().max()))
     return decoder(Searcher(model, decoding), source, vocabulary, num_buckets=1)
 
 

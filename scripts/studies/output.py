@@ -90,17 +90,12 @@ class Output(NamedTuple):
         """Times models of memattn with a benchmark, which writes the table and its conditions. Raises RunError."""
         table = self.path("table")
         device = "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
-        run_benchmark(name, table, models, ["--device", device, *arguments])
+        systems = [argument for model in models for argument in ("--systems", f"memattn: {model}")]
+        command = [sys.executable, str(BENCHMARK), name, "--output", table, "--device", device, *arguments, *systems]
+        if status := subprocess.call(command):
+            raise RunError(f"{BENCHMARK} {name} ended with status {status}")
         if os.path.exists(f"{table}.png"):
             os.replace(f"{table}.png", self.path("times.png"))
-
-
-def run_benchmark(name: str, table: str, models: list[str], arguments: list[str], stdout: int | None = None) -> None:
-    """Times models of memattn with a benchmark, which writes the table and its conditions. Raises RunError."""
-    systems = [argument for model in models for argument in ("--systems", f"memattn: {model}")]
-    command = [sys.executable, str(BENCHMARK), name, "--output", table, *arguments, *systems]
-    if status := subprocess.call(command, stdout=stdout):
-        raise RunError(f"{BENCHMARK} {name} ended with status {status}")
 
 
 def table_of_runs(title: str) -> Callable[..., None]:

@@ -28,7 +28,7 @@ _ONLINE = ("monotonic", "mocha", "matcha")  # mechanisms whose decoder need not 
 _CHOSEN = ("Bahdanau", "monotonic", "memory, K = 32", "windowed memory, K = 32, read by address")
 _REDUCTION = 4  # frames for each state of the encoder
 _STATES = f"{_REDUCTION} frames for each state of the encoder"
-_TIME_COLUMNS = ("system", MEASURE, "min-max", "background load")
+_TIME_COLUMNS = ("system", MEASURE, "min-max")
 _FRAMES = (100, 200, 500, 1_000, 2_000)  # lengths of the timed sources
 # Systems of the benchmark `tokens` whose decoder steps are timed.
 _TIMED = ("memory, K = 32", "windowed memory by address, K = 32", "monotonic", "dot product", "Bahdanau")

@@ -132,7 +132,7 @@ def test_the_pages_have_as_many_python_blocks_as_tests_run():
 
 
 def test_a_mechanism_in_a_keras_model_survives_saving(tmp_path, monkeypatch):
-    names = run_block("MemoryAttention(", tmp_path, monkeypatch)
+    names = run_block("memattn.MemoryAttention(", tmp_path, monkeypatch)
     logits, weights = names["model"]([np.array([[4, 5, 0]]), np.array([[6, 7]])])
     assert logits.shape == (1, 2, 1000)
     assert weights.shape == (1, 2, 3)
@@ -140,7 +140,7 @@ def test_a_mechanism_in_a_keras_model_survives_saving(tmp_path, monkeypatch):
 
 
 def test_steps_of_a_mechanism_are_those_of_its_call(tmp_path, monkeypatch):
-    names = run_block("MonotonicAttention(", tmp_path, monkeypatch)
+    names = run_block("memorize(states, mask)", tmp_path, monkeypatch)
     queries = tf.concat(tf.unstack(names["queries"]), 1)  # [B, T, U]
     inputs = {"value_mask": names["mask"], "return_attention_scores": True}
     contexts, weights = names["attention"](queries, names["states"], **inputs)

@@ -123,7 +123,9 @@ def measure(command, tmp_path):
 
     def run_benchmark(name, systems, *options):
         small = ["--repeats", "2", "--jit_compile", "false", "--threads", "1", "--batch_size", "2"]
-        paths = ["--output", tmp_path / "out" / "times", "--logs", tmp_path / "logs"]
+        paths = ["--output", tmp_path / "out" / "times"]
+        if name != "tokens":
+            paths += ["--logs", tmp_path / "logs"]
         timed = [argument for system in systems for argument in ("--systems", system)]
         status, _, stderr = command(ROOT, "scripts.benchmark", name, *small, *paths, *timed, *options)
         assert status == 0, stderr[-2000:]
@@ -135,7 +137,7 @@ def measure(command, tmp_path):
             shortest, longest = map(float, row["min-max"].split("-"))
             median = row.get("seconds") or row["microseconds per token"]
             assert 0 < 0.99 * shortest <= float(median) <= 1.01 * longest
-            assert int(row["peak MiB"]) > 50
+            assert int(row.get("peak MiB", 100)) > 50
         return rows, conditions["title"]
 
     return run_benchmark

@@ -23,7 +23,7 @@ def test_the_demo_sums_up_training_and_times_in_two_tables_and_two_pictures(
     assert list(runs) == ["no attention", "windowed memory, K = 2"]
     times = [
         {"system": name, "L": length, demo.MEASURE: seconds, "min-max": "0.5-9"}
-        for length, seconds in (("5", "1.5"), ("2000", "2.5"))
+        for length, seconds in ((5, "1.5"), (2000, "2.5"))
         for name in runs
     ]
     quality, speed = demo._quality(runs), demo._speed(times)

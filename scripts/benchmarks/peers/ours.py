@@ -5,61 +5,35 @@ import memattn.cli  # noqa: F401  isort: skip (sets TensorFlow's logging before 
 import statistics
 import time
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import worker
+from benchmarks.decoders import config_of, decoder, untrained_model
+from benchmarks.peers import worker
 
 from memattn import xla
-from memattn.config import Config, DataConfig, DecodingConfig, Seq2SeqConfig, TrainingConfig
 from memattn.data.lexicon import Lexicon
 from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import WhitespaceTokenizer
 from memattn.data.vocabulary import Vocabulary
-from memattn.models.seq2seq import Seq2Seq
 from memattn.runs.result import conditions
-from memattn.runs.trained import Trained, build_model
-from memattn.search.searcher import BATCHES_AT_ONCE, Searcher, decode, warm_up
+from memattn.runs.trained import Trained
+from memattn.search.searcher import BATCHES_AT_ONCE, Searcher
 from memattn.training.step import TrainingStep
 
 work = worker.options()
 tf.config.threading.set_intra_op_parallelism_threads(work.threads)
 tf.config.threading.set_inter_op_parallelism_threads(work.threads)
-config = Config(
-    data=DataConfig(folder="none"),
-    model=Seq2SeqConfig(
-        units=work.units,
-        encoder_units=work.units // 2 if work.attention["name"] == "luong_dot" else None,  # queries as wide as states
-        embedding_size=work.units,
-        dropout=0.0,
-        init_scale=0.1,
-        attention=work.attention,
-        **work.model,
-    ),
-    training=TrainingConfig(batch_size=work.batch, jit_compile=work.jit_compile),
-    decoding=DecodingConfig(
-        beam_size=work.beam,
-        batch_size=work.batch,
-        length_penalty=1.0,
-        max_length_ratio=1.0 if work.as_source else 999.0,
-        max_length=None if work.as_source else work.length,
-        precision=work.precision,
-        jit_compile=work.jit_compile,
-    ),
-)
+config = config_of(work)
 rows = [] if work.task == "train" else worker.sources(work)
 longest = max(work.length, *map(len, rows), 1)
-model = cast(Seq2Seq, build_model(config, work.vocabulary, {"max_source_length": longest}, work.precision))
+model = untrained_model(config, work.vocabulary, longest)
 versions = {"memattn": conditions()["commit"], "tensorflow": tf.__version__}
 compiled = xla.jit_compile(work.jit_compile, model.compute_dtype)
 notes = f"{'XLA' if compiled else 'graph'}, batch {work.batch}, {work.precision}, {model.count_params():,} parameters"
 
-if work.task != "train":
-    bias = model.output_layer.bias.numpy()
-    bias[: worker.FIRST_SYMBOL] = worker.NO_END  # prevents other special ids, too
-    model.output_layer.bias.assign(bias)
-    vocabulary = Vocabulary([f"w{i}" for i in range(work.vocabulary - worker.FIRST_SYMBOL)])
+vocabulary = Vocabulary([f"w{i}" for i in range(work.vocabulary - worker.FIRST_SYMBOL)])
 
 if work.task == "export":
     from memattn.onnx_export.export import export
@@ -76,10 +50,10 @@ elif work.task == "decode":
         notes += f", about {work.selected:,} of {work.vocabulary:,} tokens selected"
     searcher = Searcher(model, config.decoding, lexicon)
     buckets = max(config.data.num_buckets, min(16, -(-work.examples // work.batch)))  # different padded lengths
-    warm_up(searcher, sentences, buckets)
+    decode = decoder(searcher, sentences, vocabulary, buckets)
 
     def decode_all():
-        translations, _ = decode(searcher, sentences, vocabulary, buckets)
+        translations, _ = decode()
         lengths = [len(row) if work.as_source else work.length for row in rows]
         if [len(translation.best) for translation in translations] != lengths:
             raise SystemExit("a hypothesis does not have the required length")

@@ -4,23 +4,22 @@ Another process exports the model, so that this one has no TensorFlow in its mem
 """
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 
 import numpy as np
 import onnxruntime
-import worker
+from benchmarks.peers import worker
 
 from memattn.serving.onnx_searcher import OnnxSearcher
 
 work = worker.options()
 with tempfile.TemporaryDirectory() as folder:
-    exported = os.path.join(folder, "onnx")
+    exported = f"{folder}/onnx"
     export = {"task": "export", "folder": exported, "int8": work.precision == "int8", "precision": "float32"}
-    program = os.path.join(os.path.dirname(__file__), "ours.py")
-    subprocess.run([sys.executable, program, json.dumps({**vars(work), **export})], check=True, stdout=sys.stderr)
+    command = [sys.executable, "-m", "benchmarks.peers.ours", json.dumps({**vars(work), **export})]
+    subprocess.run(command, check=True, stdout=sys.stderr)
     searcher = OnnxSearcher(exported, work.threads)
 
 

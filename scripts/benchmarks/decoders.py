@@ -1,0 +1,73 @@
+"""Decoders of memattn that take turns in one process, and untrained models for them."""
+
+import functools
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+from memattn.config import Config, DataConfig, DecodingConfig, Seq2SeqConfig, TrainingConfig
+from memattn.data.sentences import Sources
+from memattn.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from memattn.models.seq2seq import Seq2Seq
+from memattn.runs.trained import build_model
+from memattn.search.searcher import Searcher, decode, warm_up
+
+_IMPOSSIBLE = -1e9  # logit of a token that no hypothesis may have
+
+Decoder = Callable[[], tuple[Any, float]]  # decodes the same sources in each call; the second result is the seconds
+
+
+def config_of(work: SimpleNamespace) -> Config:
+    """Returns the config of a model, and of a search whose hypotheses have the length that the work names.
+
+    See `race.work_of_size` and `race.settings` for `work`. States of the encoder are as wide as queries if they are
+    compared by a dot product.
+    """
+    encoder_units = work.units // 2 if work.attention["name"] == "luong_dot" else None  # of each direction
+    return Config(
+        data=DataConfig(folder="none"),
+        model=Seq2SeqConfig(
+            units=work.units,
+            encoder_units=encoder_units,
+            embedding_size=work.units,
+            dropout=0.0,
+            init_scale=0.1,
+            attention=work.attention,
+            **work.model,
+        ),
+        training=TrainingConfig(batch_size=work.batch, jit_compile=work.jit_compile),
+        decoding=DecodingConfig(
+            beam_size=work.beam,
+            batch_size=work.batch,
+            length_penalty=1.0,
+            max_length_ratio=1.0 if work.as_source else 999.0,
+            max_length=None if work.as_source else work.length,
+            precision=work.precision,
+            jit_compile=work.jit_compile,
+        ),
+    )
+
+
+def untrained_model(config: Config, vocabulary_size: int, max_source_length: int) -> Seq2Seq:
+    """Returns a model with initial weights whose hypotheses end only at their greatest length."""
+    length = {"max_source_length": max_source_length}
+    model = cast(Seq2Seq, build_model(config, vocabulary_size, length, config.decoding.precision))
+    special = len(SPECIAL_TOKENS)
+    bias = model.output_bias if model.tied_output else model.output_layer.bias
+    bias.assign([_IMPOSSIBLE] * special + [0.0] * (vocabulary_size - special))
+    return model
+
+
+def decoder(searcher: Searcher, source: Sources, vocabulary: Vocabulary, num_buckets: int) -> Decoder:
+    """Returns a function that decodes sources, warmed up."""
+    warm_up(searcher, source, num_buckets)
+    return functools.partial(decode, searcher, source, vocabulary, num_buckets)
+
+
+def in_turns(decoders: Mapping[Any, Decoder], repeats: int) -> dict[Any, list[float]]:
+    """Calls the decoders in turns, `repeats` times each; returns the seconds of each by its key."""
+    seconds: dict[Any, list[float]] = {key: [] for key in decoders}
+    for _ in range(repeats):
+        for key, decoder in decoders.items():
+            seconds[key].append(decoder()[1])
+    return seconds
