@@ -31,7 +31,7 @@ TIMED = SimpleNamespace(
     units=128, vocabulary=24, batch_size=2, beam_size=10, threads=processes.cores(), jit_compile="auto", repeats=3
 )
 CONDITIONS = """\
-Copying up to 20 symbols, scaled down: one layer of 128 units, one seed, 400 training steps.
+Copying up to 20 symbols, scaled down: one layer of 128 units, one seed, 250 training steps.
 Times: 2 sources of S tokens, 10 hypotheses each, random weights."""
 
 
