@@ -17,16 +17,24 @@ Initializer: TypeAlias = str | Mapping | keras.initializers.Initializer
 _KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autocast", "dynamic")
 
 
+class ConstructorSignature:
+    """The signature of a class, with the arguments of all its constructors, as `help` and editors show it.
+
+    An object of the class has none, so that its signature is that of its `__call__`, which `tf.function` reads.
+    """
+
+    def __get__(self, instance, owner):
+        if instance is not None:
+            raise AttributeError("__signature__")
+        arguments = owner.constructor_arguments().values()
+        ordered = sorted(arguments, key=lambda argument: (argument.kind, argument.default is not argument.empty))
+        return inspect.Signature(ordered)
+
+
 class ConfiguredLayer(keras.layers.Layer):
     """A Keras layer that keeps each argument of its constructors as an attribute of the same name."""
 
-    def __init_subclass__(cls, **kwargs):
-        """Gives the class a signature with the arguments of all its constructors, which `help` and editors show."""
-        super().__init_subclass__(**kwargs)
-        arguments = cls.constructor_arguments().values()
-        cls.__signature__ = inspect.Signature(
-            sorted(arguments, key=lambda argument: (argument.kind, argument.default is not argument.empty))
-        )
+    __signature__ = ConstructorSignature()
 
     def __new__(cls, *args, **kwargs):
         """Checks the arguments by their annotations before the constructor runs."""

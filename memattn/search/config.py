@@ -55,7 +55,7 @@ class DecodingConfig(Options):
     lexicon_size: PositiveInt = 50  # translations of each source token that are selected
     # type that layers compute in; null: as in training
     precision: Precision | None = None
-    # compile with XLA; auto: as for training.jit_compile, but false for memattn-translate and memattn.load
+    # compile with XLA; auto: as for training.jit_compile, but false for memattn-translate, memattn-report, memattn.load
     jit_compile: bool | Literal["auto"] = "auto"
 
     def problems(self) -> Problems:

@@ -5,14 +5,13 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
+from benchmarks.peers.worker import NO_END
 from memattn.config import Config, DataConfig, DecodingConfig, Seq2SeqConfig, TrainingConfig
 from memattn.data.sentences import Sources
 from memattn.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs.trained import build_model
 from memattn.search.searcher import Searcher, decode, warm_up
-
-_IMPOSSIBLE = -1e9  # logit of a token that no hypothesis may have
 
 Decoder = Callable[[], tuple[Any, float]]  # decodes the same sources in each call; the second result is the seconds
 
@@ -54,7 +53,7 @@ def untrained_model(config: Config, vocabulary_size: int, max_source_length: int
     model = cast(Seq2Seq, build_model(config, vocabulary_size, length, config.decoding.precision))
     special = len(SPECIAL_TOKENS)
     bias = model.output_bias if model.tied_output else model.output_layer.bias
-    bias.assign([_IMPOSSIBLE] * special + [0.0] * (vocabulary_size - special))
+    bias.assign([NO_END] * special + [0.0] * (vocabulary_size - special))
     return model
 
 

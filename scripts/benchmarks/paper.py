@@ -59,7 +59,7 @@ def main() -> None:
 def define_flags() -> None:
     """Defines the flags of `main`."""
     # The libraries cannot end hypotheses at their sources' lengths.
-    race.define_flags(systems=TIMED[1], known=systems.of_memattn())
+    race.define_flags(systems=TIMED[1], known=systems.of_memattn(selecting=True))
     tables.define_output("paper")
     flags.DEFINE_enum("table", "1", ["1", "3"], "Table of the paper.")
     flags.DEFINE_integer("examples", None, "Number of sources (default: the table's).", lower_bound=1)

@@ -164,17 +164,20 @@ def race(
 def _start(name: str, system: System, work: Mapping[str, Any], options: flags.FlagValues) -> list[subprocess.Popen]:
     """Starts the processes of a system: `work["processes"]`, which share batches and threads, or one."""
     worker = system.worker
-    variables = {"TF_CPP_MIN_LOG_LEVEL": "3", **worker.variables}
+    variables = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONSAFEPATH": "", **worker.variables}
     if worker.is_ours:
         program = [sys.executable, "-m", f"benchmarks.peers.{worker.name}"]
-        variables["PYTHONPATH"] = os.pathsep.join([str(PEERS.parents[1]), os.environ.get("PYTHONPATH", "")])
+        variables |= {
+            "PYTHONSAFEPATH": "1",
+            "PYTHONPATH": os.pathsep.join([str(PEERS.parents[1]), os.environ.get("PYTHONPATH", "")]),
+        }
     else:
         python = os.path.join(options.environments, worker.name, "bin", "python")
         if not os.path.exists(python):
             raise RunError(
                 f"{python}: missing; scripts/benchmarks/peers/setup.sh creates it, or choose other --systems"
             )
-        program = [python, str(PEERS / f"{worker.name}.py")]
+        program = [python, str(PEERS / f"{worker.name}.py")]  # imports worker.py, which is beside it
     parts = work.get("processes", 1)
     threads = max(1, work.get("threads", options.threads) // parts)
     whole = {**work, **settings(system, options), "threads": threads, "parts": parts}
@@ -188,7 +191,7 @@ def _start(name: str, system: System, work: Mapping[str, Any], options: flags.Fl
                 stdout=subprocess.PIPE,
                 stderr=file,
                 text=True,
-                env={**os.environ, **variables, "PYTHONSAFEPATH": ""},  # workers import worker.py beside them
+                env={**os.environ, **variables},
             )
             for part in range(parts)
         ]

@@ -128,6 +128,6 @@ DECODED = [  # systems that are timed by default
 TRAINED = [name for name in DECODED if SYSTEMS[name].attention != NONE and SYSTEMS[name].worker.trains]
 
 
-def of_memattn() -> list[str]:
-    """Returns the names of the systems that run memattn in TensorFlow."""
-    return [name for name, system in SYSTEMS.items() if system.worker is OURS]
+def of_memattn(*, selecting: bool) -> list[str]:
+    """Returns the names of the systems that run memattn in TensorFlow, with those that select tokens or without."""
+    return [name for name, system in SYSTEMS.items() if system.worker is OURS and (selecting or not system.selected)]

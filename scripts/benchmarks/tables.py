@@ -74,7 +74,7 @@ def write(
     caption = f"{title}: {size}, {options.threads} threads"
     if (at_once := max(row.get("batches at once", 1) for row in rows)) > 1:
         caption += f"; memattn decodes {'two' if at_once == 2 else at_once} batches at once"
-    notes = {row["system"]: row.get("notes", "") for row in rows}
+    notes = {row["system"]: row["notes"] for row in rows}
     store(options, table, title=caption, repeats=options.repeats, threads=options.threads, systems=notes)
     if len({row["L"] for row in rows}) > 1:
         path = os.path.join(os.path.dirname(options.output), f"{_name(options)}.png")

@@ -77,6 +77,7 @@ def times(names: list[str], length: int, options: Any) -> list[dict[str, Any]]:
                 "system": name.removeprefix("memattn: "),
                 MEASURE: f"{float(f'{statistics.median(of_a_token):.3g}'):g}",
                 "min-max": formatting.extent(of_a_token, ".3g"),
+                "notes": "XLA" if searchers[0].jit_compile else "graph",
             }
         )
     return rows
@@ -105,7 +106,7 @@ def _sources(length: int, options: Any) -> tuple["Sentences", "Vocabulary"]:
 def define_flags() -> None:
     """Defines the flags of `main`."""
     timed = ["memattn: no attention", "memattn: memory, K = 32", "memattn: dot product", "memattn: Bahdanau"]
-    race.define_timing(systems=timed, known=systems.of_memattn())
+    race.define_timing(systems=timed, known=systems.of_memattn(selecting=False))
     tables.define_output("tokens")
     race.define_sizes("50,200,500,1000,2000,5000,10000,20000")
     flags.DEFINE_integer("batch_size", 2, "Sources decoded together.", lower_bound=1)

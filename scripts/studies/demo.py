@@ -10,7 +10,6 @@ from typing import Any
 
 from benchmarks import tokens
 from benchmarks.tables import pivot, system_lines
-from benchmarks.tokens import MEASURE
 
 from memattn import config as configs
 from memattn import files, processes
@@ -46,7 +45,9 @@ def make(folder: str) -> None:
     files.write_csv(os.path.join(folder, "speed.csv"), speed)
     _draw(runs, times, folder)
     _copy_slots(runs, folder)
-    print(f"\n{formatting.markdown(quality)}\n{MEASURE.capitalize()}:\n\n{formatting.markdown(speed)}\n{CONDITIONS}")
+    print(
+        f"\n{formatting.markdown(quality)}\n{tokens.MEASURE.capitalize()}:\n\n{formatting.markdown(speed)}\n{CONDITIONS}"
+    )
     print(f"Picture of both tables: {folder}/trade_off.png")
     print(f"Picture of what each slot reads: {folder}/slots.png")
 
@@ -62,7 +63,7 @@ def _train(folder: str) -> dict[str, SweepRun]:
     return {styles.words(styles.attention(run.config)): run for run in finished(config, folder, "valid")}
 
 
-def _time(names: list[str], folder: str) -> list[dict[str, str]]:
+def _time(names: list[str], folder: str) -> list[dict[str, Any]]:
     """Times decoder steps of untrained models; returns a row for each length and model."""
     systems = [f"memattn: {name}" for name in names]
     rows = [row for length in LENGTHS for row in tokens.times(systems, length, TIMED)]
@@ -83,20 +84,22 @@ def _quality(runs: dict[str, SweepRun]) -> list[dict[str, str]]:
     ]
 
 
-def _speed(times: list[dict[str, str]]) -> list[dict[str, str]]:
+def _speed(times: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns a row for each model: its time for one token, for each length of the source."""
     rows = [{**row, "model": row["system"]} for row in times]
-    return pivot(rows, "model", lambda row: f"S = {row['L']:,}", itemgetter(MEASURE))
+    return pivot(rows, "model", lambda row: f"S = {row['L']:,}", itemgetter(tokens.MEASURE))
 
 
-def _draw(runs: dict[str, SweepRun], times: list[dict[str, str]], folder: str) -> None:
+def _draw(runs: dict[str, SweepRun], times: list[dict[str, Any]], folder: str) -> None:
     """Draws learning curves on the left, and the time of a token against the source's length on the right."""
     with picture(os.path.join(folder, "trade_off.png"), "", (9.5, 3.9), 1, 2) as (left, right):
         draw_lines(left, [tables.curve(name, [run]) for name, run in runs.items()])
         left.set(ylim=(0, 102), xlabel="training step", ylabel="validation BLEU")
         left.set_title("Copying up to 20 symbols", fontsize=11)
-        draw_lines(right, system_lines(times, MEASURE))
-        right.set(xlim=(0, LENGTHS[-1]), ylim=(0, None), xlabel="S, length of the source in tokens", ylabel=MEASURE)
+        draw_lines(right, system_lines(times, tokens.MEASURE))
+        right.set(
+            xlim=(0, LENGTHS[-1]), ylim=(0, None), xlabel="S, length of the source in tokens", ylabel=tokens.MEASURE
+        )
         right.set_title("Time to decode a token", fontsize=11)
         label_ends(left)
         label_ends(right)

@@ -28,7 +28,6 @@ _ONLINE = ("monotonic", "mocha", "matcha")  # mechanisms whose decoder need not 
 _CHOSEN = ("Bahdanau", "monotonic", "memory, K = 32", "windowed memory, K = 32, read by address")
 _REDUCTION = 4  # frames for each state of the encoder
 _STATES = f"{_REDUCTION} frames for each state of the encoder"
-_TIME_COLUMNS = ("system", MEASURE, "min-max")
 _FRAMES = (100, 200, 500, 1_000, 2_000)  # lengths of the timed sources
 # Systems of the benchmark `tokens` whose decoder steps are timed.
 _TIMED = ("memory, K = 32", "windowed memory by address, K = 32", "monotonic", "dot product", "Bahdanau")
@@ -66,10 +65,7 @@ def decoder_time(output: Output) -> None:
     lengths = ",".join(str(frames // _REDUCTION) for frames in _FRAMES)
     sizes = ["--units", "128", "--vocabulary", "32"]
     output.benchmark("tokens", list(_TIMED), ["--lengths", lengths, "--repeats", "3", *sizes])
-    rows = [
-        {"frames": str(_REDUCTION * int(row.pop("L"))), **{column: row[column] for column in _TIME_COLUMNS}}
-        for row in files.read_csv(output.path("table.csv"))
-    ]
+    rows = [{"frames": str(_REDUCTION * int(row.pop("L"))), **row} for row in files.read_csv(output.path("table.csv"))]
     output.table(rows, f"Time to decode a character of a hypothesis, {_STATES}")
     output.pictures("times", lambda path: draw_times(path, rows, output.label))
 

@@ -1,5 +1,6 @@
 """Options of a mechanism: checked by their annotations before its constructor runs, and serialized."""
 
+import inspect
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -106,6 +107,18 @@ def test_a_config_is_derived_from_the_constructors():
     assert {name: config[name] for name in expected} == expected
     assert config["initializer"] == tf.keras.initializers.serialize(tf.keras.initializers.Zeros())
     assert Sharper.from_config(config).get_config() == config
+
+
+def test_a_class_shows_the_arguments_of_all_its_constructors_and_a_layer_those_of_its_call():
+    class Sharper(Sharp):
+        def __init__(self, *, extra: int = 1, **kwargs):
+            super().__init__(**kwargs)
+
+    assert list(inspect.signature(Sharper).parameters) == ["extra", *inspect.signature(Sharp).parameters]
+    assert inspect.signature(Sharper).parameters["units"].default == 4
+    queries, states = np.ones([2, 3, 4], "float32"), np.ones([2, 5, 4], "float32")
+    layer = BahdanauAttention(units=4)
+    np.testing.assert_allclose(tf.function(layer)(queries, states), layer(queries, states), atol=1e-6)
 
 
 def test_a_subclass_gets_the_arguments_that_its_base_takes_from_the_model(monkeypatch):

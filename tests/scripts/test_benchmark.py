@@ -124,7 +124,7 @@ def measure(command, tmp_path):
     def run_benchmark(name, systems, *options):
         small = ["--repeats", "2", "--jit_compile", "false", "--threads", "1", "--batch_size", "2"]
         paths = ["--output", tmp_path / "out" / "times"]
-        if name != "tokens":
+        if name != "tokens":  # all its models are in one process
             paths += ["--logs", tmp_path / "logs"]
         timed = [argument for system in systems for argument in ("--systems", system)]
         status, _, stderr = command(ROOT, "scripts.benchmark", name, *small, *paths, *timed, *options)
@@ -134,7 +134,7 @@ def measure(command, tmp_path):
         assert (conditions["repeats"], conditions["threads"]) == (2, 1)
         assert set(conditions["systems"]) == {row["system"] for row in rows}
         for row in rows:
-            shortest, longest = map(float, row["min-max"].split("-"))
+            shortest, longest = tables.ends(row["min-max"])
             median = row.get("seconds") or row["microseconds per token"]
             assert 0 < 0.99 * shortest <= float(median) <= 1.01 * longest
             assert int(row.get("peak MiB", 100)) > 50

@@ -22,7 +22,7 @@ def test_the_demo_sums_up_training_and_times_in_two_tables_and_two_pictures(
     runs = demo._train(str(folder))
     assert list(runs) == ["no attention", "windowed memory, K = 2"]
     times = [
-        {"system": name, "L": length, demo.MEASURE: seconds, "min-max": "0.5-9"}
+        {"system": name, "L": length, demo.tokens.MEASURE: seconds, "min-max": "0.5-9"}
         for length, seconds in ((5, "1.5"), (2000, "2.5"))
         for name in runs
     ]

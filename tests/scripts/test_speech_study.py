@@ -21,7 +21,7 @@ def test_the_time_of_a_character_is_given_by_frames(monkeypatch, tmp_path):
             for number, model in enumerate(models)
             for length in lengths
         ]
-        write_csv(output.path("table.csv"), [{**row, "background load": 0.1} for row in rows])
+        write_csv(output.path("table.csv"), rows)
 
     monkeypatch.setattr(Output, "benchmark", benchmark)
     output = Output(str(tmp_path), "small")
