@@ -17,7 +17,7 @@ Initializer: TypeAlias = str | Mapping | keras.initializers.Initializer
 _KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autocast", "dynamic")
 
 
-class ConstructorSignature:
+class _ConstructorSignature:
     """The signature of a class, with the arguments of all its constructors, as `help` and editors show it.
 
     An object of the class has none, so that its signature is that of its `__call__`, which `tf.function` reads.
@@ -34,7 +34,7 @@ class ConstructorSignature:
 class ConfiguredLayer(keras.layers.Layer):
     """A Keras layer that keeps each argument of its constructors as an attribute of the same name."""
 
-    __signature__ = ConstructorSignature()
+    __signature__ = _ConstructorSignature()
 
     def __new__(cls, *args, **kwargs):
         """Checks the arguments by their annotations before the constructor runs."""

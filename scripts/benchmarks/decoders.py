@@ -5,9 +5,12 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
-from benchmarks.peers.worker import NO_END
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.peers import worker
 from memattn.config import Config, DataConfig, DecodingConfig, Seq2SeqConfig, TrainingConfig
-from memattn.data.sentences import Sources
+from memattn.data.sentences import Sentences, Sources
 from memattn.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs.trained import build_model
@@ -47,14 +50,33 @@ def config_of(work: SimpleNamespace) -> Config:
     )
 
 
-def untrained_model(config: Config, vocabulary_size: int, max_source_length: int) -> Seq2Seq:
-    """Returns a model with initial weights whose hypotheses end only at their greatest length."""
+def untrained_model(config: Config, vocabulary_size: int, max_source_length: int, *, can_end: bool = False) -> Seq2Seq:
+    """Returns a model with initial weights, whose hypotheses end at their greatest length unless it `can_end` them."""
     length = {"max_source_length": max_source_length}
     model = cast(Seq2Seq, build_model(config, vocabulary_size, length, config.decoding.precision))
+    if can_end:
+        return model
     special = len(SPECIAL_TOKENS)
     bias = model.output_bias if model.tied_output else model.output_layer.bias
-    bias.assign([NO_END] * special + [0.0] * (vocabulary_size - special))
+    bias.assign([worker.NO_END] * special + [0.0] * (vocabulary_size - special))
     return model
+
+
+def vocabulary_of(work: SimpleNamespace) -> Vocabulary:
+    """Returns a vocabulary of as many ids as the work names."""
+    return Vocabulary([f"w{i}" for i in range(work.vocabulary - len(SPECIAL_TOKENS))])
+
+
+def sentences_of(work: SimpleNamespace) -> Sentences:
+    """Returns the sources of `worker.sources` as sentences."""
+    rows = worker.sources(work)
+    return Sentences(np.concatenate(rows).astype(np.int32), np.cumsum([0, *map(len, rows)]))
+
+
+def use_threads(number: int) -> None:
+    """Lets TensorFlow use so many threads, within an operation and across them."""
+    tf.config.threading.set_intra_op_parallelism_threads(number)
+    tf.config.threading.set_inter_op_parallelism_threads(number)
 
 
 def decoder(searcher: Searcher, source: Sources, vocabulary: Vocabulary, num_buckets: int) -> Decoder:

@@ -94,6 +94,14 @@ def settings(system: System, options: flags.FlagValues) -> dict[str, Any]:
     return {**described, "jit_compile": {"auto": "auto", "true": True, "false": False}[options.jit_compile]}
 
 
+def use_device(device: str) -> None:
+    """Hides GPUs from the TensorFlow of this process if the device is "cpu"."""
+    if device == "cpu":
+        import tensorflow as tf
+
+        tf.config.set_visible_devices([], "GPU")
+
+
 def check(runners: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
     """Raises ConfigError if a system selects no more tokens than a batch's sources have, or the whole vocabulary.
 
@@ -120,10 +128,7 @@ def race(
     check(runners)
     for folder in (options.logs, os.path.dirname(options.output)):
         files.make_folder(folder)
-    if options.device == "cpu":
-        import tensorflow as tf
-
-        tf.config.set_visible_devices([], "GPU")  # this process reports the device
+    use_device(options.device)  # this process reports it
     children: dict[str, list[subprocess.Popen]] = {}
     measured: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in runners}
 

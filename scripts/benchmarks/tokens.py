@@ -6,14 +6,14 @@ The time of a step is the difference in time between decoding many and few steps
 All models are timed in one process.
 """
 
+import itertools
 import os
 import statistics
 from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 from absl import flags
 from tqdm import tqdm
 
@@ -21,24 +21,17 @@ from benchmarks import race, systems, tables
 from memattn import files
 from memattn.evaluation import formatting
 
-if TYPE_CHECKING:
-    from memattn.data.sentences import Sentences
-    from memattn.data.vocabulary import Vocabulary
-    from memattn.search.searcher import Searcher
-
 FEW, MANY = 20, 420  # decoder steps
 MEASURE = "microseconds per token"
 
 
 def main() -> None:
-    import tensorflow as tf
+    from benchmarks.decoders import use_threads
 
     options = flags.FLAGS
     files.make_folder(os.path.dirname(options.output))
-    if options.device == "cpu":
-        tf.config.set_visible_devices([], "GPU")
-    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
-    tf.config.threading.set_inter_op_parallelism_threads(options.threads)
+    race.use_device(options.device)
+    use_threads(options.threads)
     rows = [row for length in options.lengths for row in times(options.systems, length, options)]
     work_of_a_step = f"{options.batch_size} sources together, {options.beam_size} hypotheses of each, random weights"
     tables.write(
@@ -56,15 +49,19 @@ def times(names: list[str], length: int, options: Any) -> list[dict[str, Any]]:
 
     `options` have units, vocabulary, batch_size, beam_size, threads, jit_compile and repeats, as the flags of `main`.
     """
-    from benchmarks.decoders import decoder, in_turns
+    from benchmarks.decoders import config_of, decoder, in_turns, sentences_of, untrained_model, vocabulary_of
+    from memattn.search.searcher import Searcher
 
-    sources, vocabulary = _sources(length, options)
-    timed = [(name, steps) for name in names for steps in (FEW, MANY)]
-    searchers = [_searcher(name, length, steps, options) for name, steps in timed]
+    searchers = {}
+    for name, steps in itertools.product(names, (FEW, MANY)):
+        work = _work(name, length, steps, options)
+        config = config_of(work)
+        searchers[name, steps] = Searcher(untrained_model(config, work.vocabulary, length), config.decoding)
+    sources, vocabulary = sentences_of(work), vocabulary_of(work)  # the same in all works
     with ThreadPoolExecutor(options.threads) as pool:
-        compiled = pool.map(lambda searcher: decoder(searcher, sources, vocabulary, num_buckets=1), searchers)
-        compiled = tqdm(compiled, f"compiling, L = {length:,}", len(timed), unit="decoder", disable=None)
-        decoders = dict(zip(timed, compiled, strict=True))
+        compiled = pool.map(lambda searcher: decoder(searcher, sources, vocabulary, num_buckets=1), searchers.values())
+        compiled = tqdm(compiled, f"compiling, L = {length:,}", len(searchers), unit="decoder", disable=None)
+        decoders = dict(zip(searchers, compiled, strict=True))
     seconds = in_turns(decoders, options.repeats)
     tokens = (MANY - FEW) * options.batch_size * options.beam_size
     rows = []
@@ -77,30 +74,17 @@ def times(names: list[str], length: int, options: Any) -> list[dict[str, Any]]:
                 "system": name.removeprefix("memattn: "),
                 MEASURE: f"{float(f'{statistics.median(of_a_token):.3g}'):g}",
                 "min-max": formatting.extent(of_a_token, ".3g"),
-                "notes": "XLA" if searchers[0].jit_compile else "graph",
+                "notes": "XLA" if searchers[name, MANY].jit_compile else "graph",
             }
         )
     return rows
 
 
-def _searcher(name: str, length: int, steps: int, options: Any) -> "Searcher":
-    """Returns a searcher of an untrained model, for sources of a length and hypotheses of `steps` tokens."""
-    from benchmarks.decoders import config_of, untrained_model
-    from memattn.search.searcher import Searcher
-
-    work = race.work_of_size(options, length=steps, batch=options.batch_size, beam=options.beam_size, as_source=False)
-    config = config_of(SimpleNamespace(**work, **race.settings(systems.SYSTEMS[name], options)))
-    return Searcher(untrained_model(config, options.vocabulary, length), config.decoding)
-
-
-def _sources(length: int, options: Any) -> tuple["Sentences", "Vocabulary"]:
-    """Returns a batch of random sources of a length, and their vocabulary."""
-    from memattn.data.sentences import Sentences
-    from memattn.data.vocabulary import SPECIAL_TOKENS, Vocabulary
-
-    ids = np.random.default_rng(0).integers(len(SPECIAL_TOKENS), options.vocabulary, (options.batch_size, length))
-    vocabulary = Vocabulary([f"w{i}" for i in range(options.vocabulary - len(SPECIAL_TOKENS))])
-    return Sentences.from_ids(ids.tolist()), vocabulary
+def _work(name: str, length: int, steps: int, options: Any) -> SimpleNamespace:
+    """Returns the work of decoding a batch of sources of a length into hypotheses of `steps` tokens."""
+    sizes = {"length": steps, "source_lengths": length, "examples": options.batch_size, "batch": options.batch_size}
+    work = race.work_of_size(options, **sizes, beam=options.beam_size, as_source=False)
+    return SimpleNamespace(**work, **race.settings(systems.SYSTEMS[name], options))
 
 
 def define_flags() -> None:

@@ -24,7 +24,7 @@ ARGUMENTS = {"units": E, "max_source_length": S, "initializer": "glorot_uniform"
 
 
 def scores_of(mechanism, seed=None):
-    """Returns the scores [B, T, S] of T queries, each computed in a step of its own, as a tensor."""
+    """Returns the scores [B, T, S] of the T queries as a tensor. They are computed step by step, a query in each."""
     memory = mechanism.memorize(tf.constant(STATES), tf.constant(MASK))
     state, scores_by_step = mechanism.initial_state(memory, 1), []
     for step in range(T):

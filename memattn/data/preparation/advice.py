@@ -18,7 +18,8 @@ _DEFAULT_UNITS = {0: 4_000, 100_000: 8_000, 1_000_000: 16_000}
 _LARGEST_SMALL_TEXT = 200_000  # training pairs
 _SMALL = "own_text/small"
 # Source and target tokens that training with own_text/small reads in a second of one core of an AMD EPYC, validations
-# included: 4,086 training steps of 64 Multi30k pairs with 33.9 tokens took 2,181 to 2,403 s (results/multi30k/small).
+# included: 4,086 training steps of 64 Multi30k pairs with 33.9 tokens took 2,181 to 2,403 s (results/multi30k/small;
+# measured with windowed memory).
 _TOKENS_PER_SECOND = 3_900
 _MEASURED_UNITS = 4_000  # BPE units of that text; each thousand more adds 7.6% of its multiply-adds
 

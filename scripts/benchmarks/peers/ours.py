@@ -9,31 +9,27 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from benchmarks.decoders import config_of, decoder, untrained_model
+from benchmarks.decoders import config_of, decoder, sentences_of, untrained_model, use_threads, vocabulary_of
 from benchmarks.peers import worker
 
 from memattn import xla
 from memattn.data.lexicon import Lexicon
-from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import WhitespaceTokenizer
-from memattn.data.vocabulary import Vocabulary
 from memattn.runs.result import conditions
 from memattn.runs.trained import Trained
 from memattn.search.searcher import BATCHES_AT_ONCE, Searcher
 from memattn.training.step import TrainingStep
 
 work = worker.options()
-tf.config.threading.set_intra_op_parallelism_threads(work.threads)
-tf.config.threading.set_inter_op_parallelism_threads(work.threads)
+use_threads(work.threads)
 config = config_of(work)
 rows = [] if work.task == "train" else worker.sources(work)
 longest = max(work.length, *map(len, rows), 1)
-model = untrained_model(config, work.vocabulary, longest)
+model = untrained_model(config, work.vocabulary, longest, can_end=work.task == "train")
 versions = {"memattn": conditions()["commit"], "tensorflow": tf.__version__}
 compiled = xla.jit_compile(work.jit_compile, model.compute_dtype)
 notes = f"{'XLA' if compiled else 'graph'}, batch {work.batch}, {work.precision}, {model.count_params():,} parameters"
-
-vocabulary = Vocabulary([f"w{i}" for i in range(work.vocabulary - worker.FIRST_SYMBOL)])
+vocabulary = vocabulary_of(work)
 
 if work.task == "export":
     from memattn.onnx_export.export import export
@@ -41,7 +37,7 @@ if work.task == "export":
     trained_run: Any = SimpleNamespace(vocabulary=vocabulary, tokenizer=WhitespaceTokenizer())
     export(Trained([trained_run], [model], [], config), work.folder, int8=work.int8)
 elif work.task == "decode":
-    sentences = Sentences(np.concatenate(rows).astype(np.int32), np.cumsum([0, *map(len, rows)]))
+    sentences = sentences_of(work)
     lexicon = None
     if work.selected:  # counts the sources' tokens, which are selected in any case
         symbols = np.random.default_rng(2).permutation(np.arange(worker.FIRST_SYMBOL, work.vocabulary, dtype=np.int32))
