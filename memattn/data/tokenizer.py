@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable
-from typing import Literal, Protocol
+from typing import Literal
 
 import regex
 from sacremoses import MosesDetokenizer, MosesDetruecaser, MosesTokenizer
@@ -44,34 +44,40 @@ _LINE_BREAKS = str.maketrans(dict.fromkeys("\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u20
 _LEAST_LONG_LINES = 0.05  # fraction of lines that need four words or characters for BLEU
 
 
-class Tokenizer(Protocol):
-    """Turns lines of a corpus into tokens, and tokens into lines."""
+class Tokenizer:
+    """Turns lines of a corpus into tokens, and tokens into lines. Here, a token is a word of a line.
 
-    @property
-    def target_language(self) -> str:
-        """Code of the target's language; empty if it is unknown."""
+    Attributes:
+      target_language: code of the target's language; empty if it is unknown.
+      by_characters: whether BLEU on tokens compares characters, not words.
+    """
 
-    @property
-    def by_characters(self) -> bool:
-        """Whether BLEU on tokens compares characters, not words."""
+    target_language, by_characters = "", False
 
     def files(self) -> dict[str, str]:
         """Returns names and contents of the files from which `read` restores this tokenizer."""
+        return {}
 
     def encode(self, line: str, side: Literal["source", "target"]) -> list[str]:
         """Splits a line into tokens."""
+        del side
+        return split_words(line)
 
     def decode(self, sentences: Iterable[list[str]]) -> list[str]:
         """Joins the tokens of each sentence into words separated by spaces: one line, whatever a model wrote."""
+        return list(map(without_line_breaks, map(" ".join, sentences)))
 
     def word_numbers(self, tokens: list[str]) -> list[int]:
         """Returns, for each token, the number of the word that it belongs to."""
+        return list(range(len(tokens)))
 
     def detokenize(self, lines: Iterable[str]) -> list[str]:
         """Turns lines of the target, words separated by spaces, into lines as people write them."""
+        return list(lines)
 
     def reference(self, line: str) -> str:
         """Returns a line of the target as people write it: the line itself, unless it is tokenized."""
+        return " ".join(split_words(line))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,8 +101,8 @@ class TextSettings:
 UNITS: dict[Units, type[Subwords] | type[SpelledWords]] = {"bpe": Subwords, "spelled": SpelledWords}
 
 
-class SubwordTokenizer:
-    """The `Tokenizer` of prepared text: words by Moses' rules, then their units.
+class SubwordTokenizer(Tokenizer):
+    """The tokenizer of prepared text: words by Moses' rules, then their units.
 
     Args:
       settings: form, languages and units of the text.
@@ -105,19 +111,13 @@ class SubwordTokenizer:
 
     def __init__(self, settings: TextSettings, codes: str):
         self.settings, self.codes = settings, codes
+        self.target_language = known_code(settings.target_language)  # corpora may have been prepared with another
+        self.by_characters = settings.form in _UNSEGMENTED_FORMS and self.target_language in WITHOUT_BLANKS
         self._units = UNITS[settings.units](codes)
         self._split_words = {
             "source": word_tokenizer(settings.form, settings.source_language),
             "target": word_tokenizer(settings.form, settings.target_language),
         }
-
-    @property
-    def target_language(self) -> str:
-        return known_code(self.settings.target_language)  # corpora may have been prepared with another
-
-    @property
-    def by_characters(self) -> bool:
-        return self.settings.form in _UNSEGMENTED_FORMS and self.target_language in WITHOUT_BLANKS
 
     def files(self) -> dict[str, str]:
         return {SETTINGS: json.dumps(dataclasses.asdict(self.settings), indent=2) + "\n", self._units.file: self.codes}
@@ -138,36 +138,11 @@ class SubwordTokenizer:
         return line if self.settings.form in _UNSEGMENTED_FORMS else self.detokenize([line])[0]
 
 
-class WhitespaceTokenizer:
-    """The `Tokenizer` of a corpus that came as tokens: a token is a word of a line."""
-
-    target_language, by_characters = "", False
-
-    def files(self) -> dict[str, str]:
-        return {}
-
-    def encode(self, line: str, side: Literal["source", "target"]) -> list[str]:
-        del side
-        return split_words(line)
-
-    def decode(self, sentences: Iterable[list[str]]) -> list[str]:
-        return list(map(without_line_breaks, map(" ".join, sentences)))
-
-    def word_numbers(self, tokens: list[str]) -> list[int]:
-        return list(range(len(tokens)))
-
-    def detokenize(self, lines: Iterable[str]) -> list[str]:
-        return list(lines)
-
-    def reference(self, line: str) -> str:
-        return " ".join(split_words(line))
-
-
-def read(folder: str) -> SubwordTokenizer | WhitespaceTokenizer:
+def read(folder: str) -> Tokenizer:
     """Reads the tokenizer of a prepared corpus or a run folder. Raises DataError, OSError."""
     path = os.path.join(folder, SETTINGS)
     if not os.path.exists(path):
-        return WhitespaceTokenizer()
+        return Tokenizer()
     fields = files.read_json(path, dict.fromkeys(("form", "source_language", "target_language"), str))
     return read_units(folder, TextSettings(**fields))
 

@@ -202,7 +202,7 @@ def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch, 
                 file.writelines(f"{line} Zyklop\n" for line in sentences(20, f"{split}{path[-2:]}"))
     folder, shared = str(tmp_path / "second"), str(tmp_path / "first")
     monkeypatch.setattr(tokenizers.UNITS[units], "learn", lambda *_: pytest.fail("learned"))
-    settings = Settings(text, None, None, seed=None)
+    settings = Settings(text, None)
     counts = parallel.prepare(others, settings, folder, 1, shared)
     before = contents(tmp_path / "second")
     manifest = json.loads(before[corpus.MANIFEST])
@@ -224,7 +224,7 @@ def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch, 
     [("out", "raw en de.*tokenized en de"), ("nowhere", "its text is unprepared, not tokenized en de")],
 )
 def test_a_vocabulary_that_does_not_fit_is_refused(files, prepared, tmp_path, name, problem):
-    tokenized = Settings(TextSettings("tokenized", "en", "de"), None, None, seed=None)
+    tokenized = Settings(TextSettings("tokenized", "en", "de"), None)
     with pytest.raises(ConfigError, match=f"--vocabulary_of .*{name}: .*{problem}"):
         parallel.prepare(files, tokenized, str(tmp_path / "second"), 1, str(prepared.parent / name))
     assert not (tmp_path / "second").exists()
@@ -258,11 +258,11 @@ def test_results_of_workers_are_in_order_and_items_are_taken_as_needed():
         assert list(results) == [str(i) for i in range(1, 20)]
 
 
-def test_a_sample_is_drawn_by_seed(files, tmp_path):
+def test_units_of_a_large_corpus_are_learned_from_a_sample(files, tmp_path, monkeypatch):
     codes = []
-    for seed, name in ((1, "a"), (1, "b"), (2, "c")):
-        settings = Settings(SETTINGS.text, bpe_units=60, bpe_sample=30, seed=seed)
-        parallel.prepare(files, settings, str(tmp_path / name), 1)
+    for sample, name in ((30, "a"), (30, "b"), (90, "c")):
+        monkeypatch.setattr(parallel, "_SAMPLE", sample)
+        parallel.prepare(files, Settings(SETTINGS.text, bpe_units=60), str(tmp_path / name), 1)
         codes.append((tmp_path / name / "bpe.codes").read_text())
     assert codes[0] == codes[1] != codes[2]
 

@@ -51,7 +51,7 @@ def test_lines_of_random_characters_are_undone_exactly(units):
 )
 def test_any_units_of_a_model_become_one_line(kind, units, line):
     assert SubwordTokenizer(TextSettings("raw", "en", "de", kind), CODES).decode([units.split(" ")]) == [line]
-    assert tokenizers.WhitespaceTokenizer().decode([["a\u2028b", "c"]]) == ["a b c"]
+    assert tokenizers.Tokenizer().decode([["a\u2028b", "c"]]) == ["a b c"]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_the_form_and_the_language_decide_whether_bleu_counts_characters(languag
     for form in ("raw", "untokenized", "tokenized", "truecased"):
         without_blanks = language not in ("de", "ko") and form in ("raw", "untokenized")
         assert SubwordTokenizer(TextSettings(form, "en", language), CODES).by_characters == without_blanks
-    assert not tokenizers.WhitespaceTokenizer().by_characters
+    assert not tokenizers.Tokenizer().by_characters
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_targets_too_short_for_bleu_are_reported():
     assert "runs of four words, and nearly all targets are shorter" in tokenizers.bleu_problem(tokenized, unsegmented)
     assert tokenizers.bleu_problem(tokenized, ["今天 天气 很 好 。"]) is None
     assert "runs of four characters" in tokenizers.bleu_problem(raw, ["今天", "好 的"])
-    words = tokenizers.WhitespaceTokenizer()
+    words = tokenizers.Tokenizer()
     assert "runs of four words" in tokenizers.bleu_problem(words, [*["1 2 3"] * 20, "1 2 3 4"])
     assert tokenizers.bleu_problem(words, [*["1 2 3"] * 19, "1 2 3 4"]) is None
     assert tokenizers.bleu_problem(words, ["", ""]) is None

@@ -7,7 +7,7 @@ import pytest
 from helpers.files import contents
 
 from memattn import processes
-from memattn.data.tokenizer import WhitespaceTokenizer
+from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError
 from memattn.runs import result as results
@@ -22,7 +22,7 @@ def create(tmp_path):
 
     def create(config, metadata=METADATA, tokens=("a", "b"), **options):
         run = Run(tmp_path / "run")
-        run.create(config, Vocabulary(list(tokens)), WhitespaceTokenizer(), metadata, **options)
+        run.create(config, Vocabulary(list(tokens)), Tokenizer(), metadata, **options)
         return run
 
     return create

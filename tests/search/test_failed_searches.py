@@ -5,7 +5,7 @@ import pytest
 
 from memattn.config import DecodingConfig
 from memattn.data.sentences import Sentences
-from memattn.data.tokenizer import WhitespaceTokenizer
+from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import EOS, Vocabulary
 from memattn.search.searcher import decode
 from memattn.search.translation import Hypotheses
@@ -32,7 +32,7 @@ def sentences(lines):
 @pytest.fixture
 def translator():
     """A translator with the searcher above."""
-    return Translator(Searcher(), WhitespaceTokenizer(), VOCABULARY, 9)
+    return Translator(Searcher(), Tokenizer(), VOCABULARY, 9)
 
 
 def test_decoding_a_corpus_warns_of_the_number_of_failed_sentences():

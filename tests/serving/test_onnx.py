@@ -14,7 +14,7 @@ from helpers.repository import run_python
 from helpers.runs import translator
 
 from memattn.config import Config, DataConfig, DecodingConfig
-from memattn.data.tokenizer import WhitespaceTokenizer
+from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import EOS, Vocabulary
 from memattn.errors import ConfigError, DataError
 from memattn.export import exporter
@@ -53,7 +53,7 @@ def trained(model, **decoding):
     """A trained run of a model, whose tokens are words."""
     config = Config(DataConfig("folder"), decoding=DecodingConfig(beam_size=4, **decoding))
     vocabulary = Vocabulary([f"w{i}" for i in range(V - 4)])
-    run = SimpleNamespace(vocabulary=vocabulary, tokenizer=WhitespaceTokenizer())
+    run = SimpleNamespace(vocabulary=vocabulary, tokenizer=Tokenizer())
     return Trained([run], [model], [], config)
 
 

@@ -87,10 +87,10 @@ def prepare_text(
     folder = options.folder.replace("{pair}", f"{text.source_language}-{text.target_language}")
     if options.vocabulary_of:
         check_unused(options, ("bpe_units",), "the BPE")
-        settings = parallel.Settings(text, None, bpe_sample=None, max_length=options.max_length, seed=None)
+        bpe_units = None
     else:
         bpe_units = options.bpe_units or advice.default_units(count_lines(splits["train"][0]))
-        settings = parallel.Settings(text, bpe_units, max_length=options.max_length)
+    settings = parallel.Settings(text, bpe_units, options.max_length)
     workers = options.workers or processes.cores()
     train = parallel.prepare(splits, settings, folder, workers, options.vocabulary_of, release)["train"]
     print(
@@ -98,11 +98,11 @@ def prepare_text(
         f"({train['dropped_empty']:,} empty and {train['dropped_too_long']:,} of more than {options.max_length:,} "
         "units dropped), "
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
-        + (f", {settings.bpe_units:,} {_UNITS_IN_WORDS[text.units]}" if settings.bpe_units else "")
+        + (f", {bpe_units:,} {_UNITS_IN_WORDS[text.units]}" if bpe_units else "")
     )
     config = config or advice.own_text_config(train["pairs"], gpu=advice.has_gpu())
     tokens = train["source_tokens"] + train["target_tokens"]
-    if time := advice.training_time(config, train["pairs"], tokens, settings.bpe_units):
+    if time := advice.training_time(config, train["pairs"], tokens, bpe_units):
         print(time)
     print(advice.training_command(config, folder, advice.validation_changes(config, train["pairs"])))
     _print_release(release)

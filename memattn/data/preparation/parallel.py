@@ -6,7 +6,6 @@ import functools
 import os
 import warnings
 from collections import Counter
-from typing import cast
 
 import numpy as np
 from tqdm import tqdm
@@ -21,6 +20,8 @@ from memattn.data.tokenizer import TextSettings
 from memattn.data.units import escaped_words
 from memattn.errors import ConfigError, DataError
 
+_SAMPLE = 5_000_000  # pairs that units are learned from; of a larger corpus, about as many are drawn at random
+
 Paths = tuple[str, str]  # source and target file
 Splits = dict[str, Paths]  # by the name of the split
 
@@ -33,21 +34,15 @@ _vocabulary = functools.lru_cache(1)(read_vocabulary)
 class Settings:
     """The settings of a prepared corpus: with its source files, they determine it.
 
-    `bpe_units`, `bpe_sample` and `seed` are None if another corpus gives BPE and vocabulary.
-
     Attributes:
       text: form and languages.
-      bpe_units: units of the vocabulary, and byte-pair merges to learn.
-      bpe_sample: number of pairs to learn them from, drawn at random if the corpus has more.
+      bpe_units: units of the vocabulary, and byte-pair merges to learn; None if another corpus gives both.
       max_length: upper bound on the units of a side, without the end of sentence; training pairs with more are dropped.
-      seed: seed of the sample.
     """
 
     text: TextSettings
     bpe_units: int | None
-    bpe_sample: int | None = 5_000_000
     max_length: int = 200
-    seed: int | None = 1
 
 
 def prepare(
@@ -97,7 +92,7 @@ def _write_files(parallel_map: Map, splits: Splits, settings: Settings, folder: 
     if settings.bpe_units is None:  # the folder has units and vocabulary of another corpus
         contents = tokenizers.read_units(folder, settings.text).files()
     else:
-        words = _count_words(parallel_map, splits["train"], pairs["train"], settings)
+        words = _count_words(parallel_map, splits["train"], pairs["train"], settings.text)
         contents = learn_units(words, settings.text, settings.bpe_units)
     for name, content in contents.items():
         files.write(os.path.join(folder, name), content)
@@ -124,10 +119,9 @@ def _count_pairs(parallel_map: Map, splits: Splits) -> dict[str, int]:
     return {split: lines[source] for split, (source, _) in splits.items()}
 
 
-def _count_words(parallel_map: Map, paths: Paths, pairs: int, settings: Settings) -> Counter[str]:
-    """Counts the words, escaped for byte-pair encoding, of about `settings.bpe_sample` pairs."""
-    fraction = min(1.0, cast(int, settings.bpe_sample) / pairs)
-    work = functools.partial(words_of_chunk, settings.text, fraction, cast(int, settings.seed))
+def _count_words(parallel_map: Map, paths: Paths, pairs: int, text: TextSettings) -> Counter[str]:
+    """Counts the escaped words of up to about _SAMPLE pairs."""
+    work = functools.partial(words_of_chunk, text, min(1.0, _SAMPLE / pairs))
     words: Counter[str] = Counter()
     with tqdm(total=pairs, desc="counting words", unit=" pairs", unit_scale=True, disable=None) as progress:
         for counts in parallel_map(work, read_chunks(*paths)):
@@ -136,10 +130,10 @@ def _count_words(parallel_map: Map, paths: Paths, pairs: int, settings: Settings
     return words
 
 
-def words_of_chunk(text: TextSettings, fraction: float, seed: int, chunk: Chunk) -> Counter[str]:
+def words_of_chunk(text: TextSettings, fraction: float, chunk: Chunk) -> Counter[str]:
     """Counts the escaped words of a random fraction of a chunk's pairs."""
     splitters = [tokenizers.word_tokenizer(text.form, code) for code in (text.source_language, text.target_language)]
-    random = np.random.RandomState([seed, chunk.first])  # noqa: NPY002 (the same in every version of NumPy)
+    random = np.random.RandomState([1, chunk.first])  # noqa: NPY002 (the same in every version of NumPy)
     words: Counter[str] = Counter()
     for pair in zip(chunk.source, chunk.target, strict=True):
         if fraction == 1 or random.random_sample() < fraction:

@@ -14,7 +14,7 @@ from benchmarks.peers import worker
 
 from memattn import xla
 from memattn.data.lexicon import Lexicon
-from memattn.data.tokenizer import WhitespaceTokenizer
+from memattn.data.tokenizer import Tokenizer
 from memattn.runs.result import conditions
 from memattn.runs.trained import Trained
 from memattn.search.searcher import BATCHES_AT_ONCE, Searcher
@@ -34,7 +34,7 @@ vocabulary = vocabulary_of(work)
 if work.task == "export":
     from memattn.onnx_export.export import export
 
-    trained_run: Any = SimpleNamespace(vocabulary=vocabulary, tokenizer=WhitespaceTokenizer())
+    trained_run: Any = SimpleNamespace(vocabulary=vocabulary, tokenizer=Tokenizer())
     export(Trained([trained_run], [model], [], config), work.folder, int8=work.int8)
 elif work.task == "decode":
     sentences = sentences_of(work)
