@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pooch
 from absl import flags
 
 from memattn import files
@@ -72,7 +73,7 @@ def prepare(
 
     Raises ConfigError, DataError, OSError.
     """
-    sums = {os.path.basename(path): files.checksum(path) for path in downloads}
+    sums = {os.path.basename(path): pooch.file_hash(path) for path in downloads}
     if changed := [name for name, checksum in sums.items() if checksums.get(name) != checksum]:
         warnings.warn(
             f"{', '.join(changed)}: not the version that the documentation describes, so numbers of pairs and scores "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from memattn.errors import ConfigError
+from memattn.runs import check_exist
 
 if TYPE_CHECKING:
     from memattn.runs.result import Result
@@ -39,8 +40,6 @@ def summary(result: "Result") -> str:
 
 
 def _check_flags() -> None:
-    from memattn.runs import check_exist
-
     options = flags.FLAGS
     if (options.source is None) != (options.target is None) or (options.source is not None and options.split):
         raise ConfigError("--source and --target: give both, or a --split")

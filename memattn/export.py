@@ -11,11 +11,11 @@ from collections.abc import Callable
 from absl import flags
 
 from memattn.errors import ConfigError
+from memattn.runs import check_exist
 
 
 def _check_flags() -> None:
     from memattn import files
-    from memattn.runs import check_exist
 
     options = flags.FLAGS
     check_exist(options.run_dir)

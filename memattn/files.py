@@ -3,7 +3,6 @@
 import contextlib
 import csv
 import gzip
-import hashlib
 import io
 import json
 import os
@@ -188,12 +187,3 @@ def write_csv(path: str, rows: list[dict]) -> None:
     table.writeheader()
     table.writerows(rows)
     write(path, text.getvalue())
-
-
-def checksum(path: str) -> str:
-    """Returns the SHA-256 of a file, in hexadecimal. Raises OSError."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

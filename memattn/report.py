@@ -10,11 +10,10 @@ import os
 from absl import flags
 
 from memattn.errors import ConfigError
+from memattn.runs import check_exist
 
 
 def _check_flags(*run_dirs: str) -> None:
-    from memattn.runs import check_exist
-
     if not run_dirs:
         raise ConfigError("give run folders: memattn-report RUN... --output report.html")
     check_exist(run_dirs)

@@ -29,14 +29,13 @@ def find(name: str) -> str:
 
 def path_of(name: str) -> str | None:
     """Returns the path of the shipped config `name`, such as copy/small; None if there is none."""
-    folder = _folder()
-    path = str(folder / f"{name}.yaml") if folder else ""
+    path = str(_folder() / f"{name}.yaml")
     return path if os.path.isfile(path) else None  # Path.is_file raises for a name that is too long
 
 
-def _folder() -> Path | None:
-    """Returns the folder of the shipped configs; None if there is none."""
-    return next((folder for folder in _FOLDERS if (folder / _ALWAYS_THERE).is_file()), None)
+def _folder() -> Path:
+    """Returns the folder of the shipped configs; it may be missing if the package was installed in another way."""
+    return next((folder for folder in _FOLDERS if (folder / _ALWAYS_THERE).is_file()), _FOLDERS[-1])
 
 
 def advice(name: str) -> str:
@@ -46,9 +45,7 @@ def advice(name: str) -> str:
 
 
 def names() -> list[str]:
-    """Returns the names of all shipped configs but those of the studies; none if no folder of configs is found."""
+    """Returns the names of all shipped configs but those of the studies."""
     folder = _folder()
-    if folder is None:
-        return []
     paths = (path.relative_to(folder) for path in folder.rglob("*.yaml"))
     return sorted(path.with_suffix("").as_posix() for path in paths if path.parts[0] != "studies")

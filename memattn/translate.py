@@ -12,6 +12,7 @@ from absl import flags
 
 from memattn import console
 from memattn.errors import ConfigError
+from memattn.runs import check_exist
 
 if TYPE_CHECKING:
     from memattn.serving.scorer import PairScorer
@@ -21,8 +22,6 @@ _TRANSLATION_FLAGS = ("nbest", "scores", "alignment")
 
 
 def _check_flags() -> None:
-    from memattn.runs import check_exist
-
     options = flags.FLAGS
     if options.score and (unused := [f"--{name}" for name in _TRANSLATION_FLAGS if options[name].value]):
         raise ConfigError(f"--score: scores given pairs; {', '.join(unused)}: for translations")

@@ -3,11 +3,10 @@
 Every error names the file, the line, the dotted key, the value and what would be right.
 """
 
-import contextlib
 import dataclasses
 import os
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import yaml
@@ -194,22 +193,19 @@ def _base_path(base: Any, paths: Sequence[str], origin: Origin) -> str:
 
 
 def _parse(text: str, origin: Origin) -> Any:
-    """Returns the plain values of a YAML text, None for an empty one; records the line of each key."""
-    with _checking_yaml(origin):
+    """Returns the plain values of a YAML text, None for an empty one; records the line of each key.
+
+    Raises ConfigError for invalid YAML, which names the line, and that where an open bracket or quote began.
+    """
+    try:
         loader = plain_values.Loader(text)
         node = loader.get_single_node()
-    if node is None:
-        return None
-    _record_lines(node, "", origin)
-    with _checking_yaml(origin):
+        if node is None:
+            return None
+        _record_lines(node, "", origin)  # first, as construction adds merged keys to the nodes
         return loader.construct_document(node)
-
-
-@contextlib.contextmanager
-def _checking_yaml(origin: Origin) -> Iterator[None]:
-    """Raises ConfigError for invalid YAML in the context; names the line, and where an open bracket or quote began."""
-    try:
-        yield
+    except ConfigError:
+        raise
     except (yaml.YAMLError, ValueError) as error:  # ValueError: of a date such as 2024-29-11
         problem, line = getattr(error, "problem", None) or str(error).splitlines()[0], ""
         mark, start = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)

@@ -23,20 +23,13 @@ SHARD_SIZE = 200  # sources
 
 @dataclasses.dataclass(frozen=True)
 class Features(Sources):
-    """Sources of vectors, one after the other in several arrays.
+    """Sources of vectors, one after the other in several arrays; they are normalized as they are read."""
 
-    Attributes:
-      shards: arrays of vectors [vectors, F], float32; may be mapped from files. No source is divided between arrays.
-      offsets: int64 [sources + 1], where each source starts among the vectors of all shards.
-      mean, deviation: [F], by which vectors are normalized as they are read.
-      path: pattern of the shards' paths, for messages.
-    """
-
-    shards: list[np.ndarray]
-    offsets: np.ndarray
-    mean: np.ndarray
-    deviation: np.ndarray
-    path: str = ""
+    shards: list[np.ndarray]  # float32 [vectors, F], which may be mapped from files; each source is in one of them
+    offsets: np.ndarray  # int64 [sources + 1], where each source starts among the vectors of all shards
+    mean: np.ndarray  # [F]
+    deviation: np.ndarray  # [F]
+    path: str = ""  # pattern of the shards' paths, for messages
 
     @functools.cached_property
     def _starts(self) -> np.ndarray:

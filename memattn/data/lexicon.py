@@ -24,15 +24,10 @@ _MOST_SHAPES = 16  # different sizes of a selection
 
 
 class Selection(NamedTuple):
-    """The target tokens that the sources of a batch may be translated into.
+    """The target tokens that the sources of a batch may be translated into."""
 
-    Attributes:
-      ids: [N], the special ids first. The end is padded with PAD, so that N has few values.
-      allowed: bool [B, N], which of the ids each source may be translated into.
-    """
-
-    ids: np.ndarray
-    allowed: np.ndarray
+    ids: np.ndarray  # [N], the special ids first; the end is padded with PAD, so that N has few values
+    allowed: np.ndarray  # bool [B, N], which of the ids each source may be translated into
 
 
 class Lexicon:
@@ -102,11 +97,11 @@ def write(folder: str, vocabulary: Vocabulary, size: int) -> str:
     order = order[targets[order] >= len(SPECIAL_TOKENS)]
     ranks = np.arange(len(order)) - np.searchsorted(sources[order], sources[order])
     lines = [
-        f"{vocabulary.tokens[sources[i]]}\t{vocabulary.tokens[targets[i]]}\t{probabilities[i]:.3g}\n"
+        f"{vocabulary.tokens[sources[i]]}\t{vocabulary.tokens[targets[i]]}\t{probabilities[i]:.3g}"
         for i in order[ranks < size]
     ]
     path = os.path.join(folder, FILE)
-    files.write(path, "".join(lines))
+    files.write_lines(path, lines)
     return path
 
 

@@ -1,6 +1,7 @@
 """Sources of any kind, sentences of token ids, and pairs of sources and targets."""
 
 import dataclasses
+import itertools
 import zlib
 from typing import Any, Protocol
 
@@ -61,26 +62,18 @@ def crc32(*arrays: np.ndarray, dtype: str | None = None) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Sentences(Sources):
-    """Sentences of token ids, each with its end of sentence, one after the other in one array.
+    """Sentences of token ids, each with its end of sentence, one after the other in one array."""
 
-    Attributes:
-      ids: [all tokens], of any integer type; may be mapped from a file.
-      offsets: int64 [sentences + 1], where each sentence starts in `ids`.
-      path: the file of the ids, for messages.
-      num_ids: size of the vocabulary. Ids are checked against it as they are read; None skips the check.
-    """
-
-    ids: np.ndarray
-    offsets: np.ndarray
-    path: str = ""
-    num_ids: int | None = None
+    ids: np.ndarray  # [all tokens], of any integer type; may be mapped from a file
+    offsets: np.ndarray  # int64 [sentences + 1], where each sentence starts in `ids`
+    path: str = ""  # the file of the ids, for messages
+    num_ids: int | None = None  # size of the vocabulary, against which ids are checked as they are read
 
     @classmethod
     def from_ids(cls, sentences: list[list[int]]) -> "Sentences":
         """Joins lists of ids."""
-        offsets = np.zeros(len(sentences) + 1, np.int64)
-        np.cumsum([len(sentence) for sentence in sentences], out=offsets[1:])
-        return cls(np.fromiter((i for sentence in sentences for i in sentence), np.int32, offsets[-1]), offsets)
+        offsets = np.cumsum([0, *map(len, sentences)], dtype=np.int64)
+        return cls(np.fromiter(itertools.chain.from_iterable(sentences), np.int32, offsets[-1]), offsets)
 
     @classmethod
     def from_lines(cls, lines: list[str], vocabulary: Vocabulary) -> "Sentences":

@@ -27,21 +27,15 @@ MARK = "*"  # stands before the marked symbols of `selective_copy`
 
 
 class Task(NamedTuple):
-    """A task's vocabulary and pairs.
+    """Functions of a task's config: `CopyConfig` for copying, else `TaskConfig`."""
 
-    Attributes:
-      tokens: a function of the task's config, which returns the tokens of its vocabulary.
-      pairs: a function of the config (a `CopyConfig` for copying, else a `TaskConfig`), a random generator and lengths
-        [N], which draws N pairs of source and target tokens. A length counts symbols of the source; for `lookup`, keys;
-        for arithmetic, digits of the longer operand.
-    """
-
-    tokens: Callable[["CopyConfig"], list[str]]
+    tokens: Callable[["CopyConfig"], list[str]]  # returns the tokens of the vocabulary
+    # draws N pairs by a random generator and their lengths [N], which count what `CopyConfig.max_length` counts
     pairs: Callable[[Any, np.random.RandomState, np.ndarray], list[Pair]]
 
 
 def _symbols(config: "CopyConfig") -> list[str]:
-    return [str(symbol) for symbol in range(config.num_symbols)]
+    return list(map(str, range(config.num_symbols)))
 
 
 def _draw_sequences(config: "CopyConfig", random: np.random.RandomState, lengths: np.ndarray) -> list[np.ndarray]:
@@ -50,16 +44,12 @@ def _draw_sequences(config: "CopyConfig", random: np.random.RandomState, lengths
     return np.split(symbols, np.cumsum(lengths)[:-1])
 
 
-def _as_tokens(symbols: np.ndarray) -> list[str]:
-    return [str(symbol) for symbol in symbols]
-
-
 def _transduction(change: Callable[[np.ndarray], np.ndarray]) -> Task:
     """Returns the task whose target is `change(source)`."""
 
     def pairs(config: "CopyConfig", random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
         sequences = _draw_sequences(config, random, lengths)
-        return [(_as_tokens(source), _as_tokens(change(source))) for source in sequences]
+        return [(list(map(str, source)), list(map(str, change(source)))) for source in sequences]
 
     return Task(_symbols, pairs)
 
@@ -77,7 +67,7 @@ def _lookup_pairs(config: "CopyConfig", random: np.random.RandomState, lengths: 
     for values in _draw_sequences(config, random, lengths):
         keys = random.permutation(config.max_length)[: len(values)]
         source = [token for key, value in zip(keys, values, strict=True) for token in (_key(key), str(value))]
-        pairs.append((source, _as_tokens(values[np.argsort(keys)])))
+        pairs.append((source, list(map(str, values[np.argsort(keys)]))))
     return pairs
 
 
@@ -90,10 +80,10 @@ def _selective_pairs(config: "TaskConfig", random: np.random.RandomState, length
     pairs = []
     for symbols in _draw_sequences(config, random, lengths):
         positions = np.sort(random.permutation(len(symbols))[: config.marked])
-        source = _as_tokens(symbols)
+        source = list(map(str, symbols))
         for position in positions:
             source[position] = _marked(symbols[position])
-        pairs.append((source, _as_tokens(symbols[positions])))
+        pairs.append((source, list(map(str, symbols[positions]))))
     return pairs
 
 
@@ -111,7 +101,7 @@ def _arithmetic(sign: str, operation: Callable[[int, int], int], num_digits: Cal
         for digits, cut in zip(sequences, left_lengths, strict=True):
             left, right = digits[:cut], digits[cut:]
             result = operation(_value(left, base), _value(right, base))
-            source = [*_as_tokens(left), sign, *_as_tokens(right)]
+            source = [*map(str, left), sign, *map(str, right)]
             examples.append((source, _digits(result, base, num_digits(len(left), len(right)))))
         return examples
 
@@ -131,10 +121,7 @@ def _operand_lengths(
 
 def _value(digits: np.ndarray, base: int) -> int:
     """Returns the number with these digits, lowest first."""
-    value = 0
-    for digit in digits[::-1].tolist():
-        value = value * base + digit
-    return value
+    return sum(digit * base**power for power, digit in enumerate(digits.tolist()))
 
 
 def _digits(value: int, base: int, number: int) -> list[str]:

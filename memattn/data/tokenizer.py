@@ -82,20 +82,14 @@ class Tokenizer:
 
 @dataclasses.dataclass(frozen=True)
 class TextSettings:
-    """The form of a corpus' lines, and their languages.
+    """The form of a corpus' lines, and their languages."""
 
-    Attributes:
-      form: `raw` text is tokenized by Moses' rules; `tokenized` lines already are; `truecased` lines are also
-        truecased. In `untokenized` text, words are separated by blanks, and only repeated blanks change.
-      source_language: code of the source's language, such as `de`.
-      target_language: code of the target's language.
-      units: `bpe` divides words by byte-pair encoding; `spelled` keeps frequent words and spells out all others.
-    """
-
+    # raw text is tokenized by Moses' rules; tokenized lines already are; truecased lines are also truecased. In
+    # untokenized text, words are separated by blanks, and only repeated blanks change
     form: Form
-    source_language: str
+    source_language: str  # a code, such as de
     target_language: str
-    units: Units = "bpe"
+    units: Units = "bpe"  # bpe: byte-pair encoding; spelled: frequent words, all others letter by letter
 
 
 UNITS: dict[Units, type[Subwords] | type[SpelledWords]] = {"bpe": Subwords, "spelled": SpelledWords}

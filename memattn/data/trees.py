@@ -99,15 +99,10 @@ Span = tuple[str, int, int]  # label, number of the first word, and of the word 
 
 
 class Spans(NamedTuple):
-    """The brackets of a tree.
+    """The brackets of a tree."""
 
-    Attributes:
-      brackets: number of brackets with each label and words. Brackets around punctuation alone are left out.
-      words: number of words without punctuation.
-    """
-
-    brackets: Counter[Span]
-    words: int
+    brackets: Counter[Span]  # brackets with each label and words; those around punctuation alone are left out
+    words: int  # number of words without punctuation
 
 
 def are_trees(targets: Iterable[str]) -> bool:

@@ -37,21 +37,13 @@ from memattn.serving.scorer import Scorer
 
 @dataclasses.dataclass(frozen=True)
 class TestSet:
-    """Sources to decode, and their references.
+    """Sources to decode, and their references, each in one line."""
 
-    Attributes:
-      name: name of the split, or path of the file with the sources.
-      source: the sources.
-      target: ids of the references, for the loss.
-      references: words divided by spaces, BPE undone; each without tabs or ends of lines.
-      detokenized_references: the references as ordinary text, likewise in one line.
-    """
-
-    name: str
+    name: str  # name of the split, or path of the file with the sources
     source: Sources
-    target: Sentences
-    references: list[str]
-    detokenized_references: list[str]
+    target: Sentences  # ids of the references, for the loss
+    references: list[str]  # words divided by spaces, BPE undone
+    detokenized_references: list[str]  # ordinary text
 
     def comparison(
         self, translations: Sequence[Translation], tokenizer: Tokenizer, target_loss: Callable[[], float]
@@ -120,19 +112,12 @@ def read_files(trained: Trained, source: str, target: str) -> TestSet:
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """The translations of a test set, and their scores.
-
-    Attributes:
-      test_set: the sources that were decoded, and their references.
-      result: scores, times and conditions.
-      translations: the n best hypotheses of each source.
-      comparison: the best hypotheses beside the references.
-    """
+    """The translations of a test set, and their scores."""
 
     test_set: TestSet
     result: Result
-    translations: list[Translation]
-    comparison: Comparison
+    translations: list[Translation]  # the n best hypotheses of each source
+    comparison: Comparison  # the best hypotheses beside the references
 
 
 def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, rouge: bool = False) -> Evaluation:

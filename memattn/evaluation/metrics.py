@@ -26,36 +26,23 @@ _LARGEST_LOSS = 1e14  # written in place of an infinite loss or perplexity
 
 
 class Score(NamedTuple):
-    """A metric's value.
-
-    Attributes:
-      value: the number.
-      signature: settings that it was computed with, as sacreBLEU writes them, or the counts behind it; "" for none.
-    """
+    """A metric's value."""
 
     value: float
-    signature: str = ""
+    signature: str = ""  # the settings of its computation, as sacreBLEU writes them, or the counts behind it
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Hypotheses with one reference each; at least one of both.
-
-    Attributes:
-      hypotheses, references: words divided by spaces, BPE undone.
-      by_characters: whether `bleu` compares characters, as for languages without spaces between words.
-      language: code of the target language, "" if there is none.
-      detokenize: turns hypotheses into ordinary text.
-      detokenized_references: the references as ordinary text; None if `references` are.
-      target_loss: computes the model's loss per reference token under teacher forcing; NaN without a model.
-    """
+    """Hypotheses with one reference each, at least one of both: words divided by spaces, BPE undone."""
 
     hypotheses: list[str]
     references: list[str]
-    by_characters: bool = False
-    language: str = ""
-    detokenize: Callable[[list[str]], list[str]] = list
-    detokenized_references: list[str] | None = None
+    by_characters: bool = False  # whether `bleu` compares characters, as for languages without spaces between words
+    language: str = ""  # code of the target language
+    detokenize: Callable[[list[str]], list[str]] = list  # turns hypotheses into ordinary text
+    detokenized_references: list[str] | None = None  # ordinary text; None if `references` are
+    # computes the model's loss per reference token under teacher forcing
     target_loss: Callable[[], float] = lambda: math.nan
 
     @functools.cached_property
@@ -201,23 +188,15 @@ def default_bleu(language: str) -> BLEU:
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
-    """An entry of METRICS.
-
-    Attributes:
-      score: computes the metric.
-      title: heading of a column or line.
-      form: format of a number, as in f"{value:{form}}".
-      unit: stands after a number, such as "%".
-      higher_is_better: whether the best model has the highest value.
-      kind: what the metric is for: "any" targets, "trees", "text" (all other targets), "transcripts" or "summaries".
-        The last two are text, too; an evaluation computes their metrics if it is asked to.
-    """
+    """An entry of METRICS."""
 
     score: Callable[[Comparison], Score]
-    title: str
-    form: str = ".2f"
-    unit: str = ""
+    title: str  # heading of a column or line
+    form: str = ".2f"  # format of a number, as in f"{value:{form}}"
+    unit: str = ""  # stands after a number, such as "%"
     higher_is_better: bool = True
+    # what the metric is for: "any" targets, "trees", "text" (all other targets), "transcripts" or "summaries". The last
+    # two are text, too; an evaluation computes their metrics if it is asked to
     kind: str = "any"
 
     def with_unit(self, value: float) -> str:

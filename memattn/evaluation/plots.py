@@ -25,33 +25,20 @@ Point = tuple[float, float, float]  # the middle, the least and the greatest of 
 
 
 class Alignment(NamedTuple):
-    """Attention weights between a source and a hypothesis.
+    """Attention weights between a source and a hypothesis."""
 
-    Attributes:
-      source: labels of the source positions: tokens, or the numbers of vectors from 0.
-      target: tokens.
-      weights: attention weights of the source positions at each target token, [T, S]; they may be negative.
-      slots: each memory slot's part of the weights, [K, T, S]; K = 0 without slots.
-    """
-
-    source: list[str]
-    target: list[str]
-    weights: np.ndarray
-    slots: np.ndarray
+    source: list[str]  # labels of the source positions: tokens, or the numbers of vectors from 0
+    target: list[str]  # tokens
+    weights: np.ndarray  # [T, S], weights of the source positions at each target token; they may be negative
+    slots: np.ndarray  # [K, T, S], each memory slot's part of the weights; K = 0 without slots
 
 
 class Line(NamedTuple):
-    """A line of a picture.
+    """A line of a picture."""
 
-    Attributes:
-      name: name of the model in words.
-      attention: options of the model's attention, which choose the colour and the dash.
-      points: middle, least and greatest value (`Point`) by x.
-    """
-
-    name: str
-    attention: Mapping[str, Any]
-    points: Mapping[int, Point]
+    name: str  # name of the model in words
+    attention: Mapping[str, Any]  # options of the model's attention, which choose the colour and the dash
+    points: Mapping[int, Point]  # by x
 
 
 def align(
@@ -137,10 +124,7 @@ def largest_slots(slots: np.ndarray) -> np.ndarray:
 def learning_curves(path: str, curves: list[Line], title: str, styles: Styles = line_styles) -> None:
     """Draws validation BLEU against training steps: for each model a line of means, and a shade over the range.
 
-    Args:
-      path: path of the picture; its ending chooses the format.
-      curves: BLEU by training step.
-      title: heading of the picture; should state the scale of the runs.
+    The ending of the path chooses the format of the picture. The title should state the scale of the runs.
     """
     curves = [curve._replace(name=textwrap.fill(curve.name, 85)) for curve in curves]
     longest = max((len(line) for curve in curves for line in curve.name.splitlines()), default=0)

@@ -30,27 +30,18 @@ _LONGEST = 100  # tokens of a source; a longer one is hard to look through
 
 @dataclasses.dataclass(frozen=True)
 class ReportedRun:
-    """A run as a report shows it.
-
-    Attributes:
-      folder: path of the run folder.
-      config: config of the run, with overrides.
-      curves: scores by training step, by the names of metrics.
-      sources: tokens of each source of the test set.
-      text: the sources, then the targets, as words without BPE: the same for runs on one test set, whatever their BPE.
-      by_characters: whether BLEU on tokens compares characters.
-      result: result on the test set; None if the run was not evaluated on it.
-      hypotheses, references: those of the evaluation, in words divided by spaces.
-    """
+    """A run as a report shows it, and its evaluation on a test set, if there is one."""
 
     folder: str
-    config: Config
-    curves: Mapping[str, Mapping[int, float]]
-    sources: list[list[str]]
-    text: list[str]
-    by_characters: bool
+    config: Config  # with overrides
+    curves: Mapping[str, Mapping[int, float]]  # scores by training step, by the names of metrics
+    sources: list[list[str]]  # tokens of each source of the test set
+    text: list[
+        str
+    ]  # sources, then targets, as words without BPE: the same for runs on one test set, whatever their BPE
+    by_characters: bool  # whether BLEU on tokens compares characters
     result: Result | None = None
-    hypotheses: list[str] = dataclasses.field(default_factory=list)
+    hypotheses: list[str] = dataclasses.field(default_factory=list)  # words divided by spaces, as are the references
     references: list[str] = dataclasses.field(default_factory=list)
 
 
@@ -102,22 +93,14 @@ def evaluation_command(run_dir: str, split: str) -> str:
 
 
 class Attention(NamedTuple):
-    """Attention weights of a translation.
+    """Attention weights of a translation."""
 
-    Attributes:
-      source, target: S and T tokens, with the ends of sentence.
-      weights: weights of the source tokens at each target token, [T, S].
-      slots: numbers of the slots with at least 1% of the weight, from 1, by their mean source positions; K of them.
-      reads: what each target token reads of these slots, as parts of its weights, [T, K].
-      alpha: what these slots hold of the source tokens; sums to 1 over the source, [K, S].
-    """
-
-    source: list[str]
-    target: list[str]
-    weights: np.ndarray
-    slots: list[int]
-    reads: np.ndarray
-    alpha: np.ndarray
+    source: list[str]  # S tokens, with the end of sentence
+    target: list[str]  # T tokens, with the end of sentence
+    weights: np.ndarray  # [T, S], weights of the source tokens at each target token
+    slots: list[int]  # numbers, from 1, of the K slots with at least 1% of the weight, by their mean source positions
+    reads: np.ndarray  # [T, K], what each target token reads of these slots, as parts of its weights
+    alpha: np.ndarray  # [K, S], what these slots hold of the source tokens; sums to 1 over the source
 
 
 class Translated(NamedTuple):

@@ -33,13 +33,7 @@ class Row(NamedTuple):
 
 
 def page(runs: Sequence[ReportedRun], examples: list[list[Example]], split: str) -> str:
-    """Returns the report of runs as HTML.
-
-    Args:
-      runs: one run or several.
-      examples: example translations of each test set; none to leave them out.
-      split: name of the test sets.
-    """
+    """Returns the report of runs as HTML, with example translations of each test set, if there are any."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(os.path.dirname(__file__)),
         autoescape=True,
@@ -154,15 +148,11 @@ class Chart(NamedTuple):
 
 
 class Bucket(NamedTuple):
-    """Sources of some lengths.
+    """Sources of some lengths."""
 
-    Attributes:
-      lengths: the least and the greatest number of tokens, as text.
-      scores: for each run, BLEU on tokens and the number of sources of these lengths in its test set. BLEU is None if
-        the run was not evaluated or has no such sources.
-    """
-
-    lengths: str
+    lengths: str  # the least and the greatest number of tokens
+    # for each run, BLEU on tokens and the number of sources of these lengths in its test set. BLEU is None if the run
+    # was not evaluated or has no such sources
     scores: list[tuple[float | None, int]]
 
 

@@ -23,19 +23,12 @@ _LEAST_ENERGY = 1e-8  # about the energy of rounding to 16 bits
 
 
 class Recording(NamedTuple):
-    """The features of a recording.
+    """The features of a recording, and what is known of its samples."""
 
-    Attributes:
-      features: float32 [S, MEL_BANDS].
-      seconds: length of the recording.
-      is_mixed: whether several channels were averaged.
-      is_resampled: whether its rate was not RATE.
-    """
-
-    features: np.ndarray
+    features: np.ndarray  # float32 [S, MEL_BANDS]
     seconds: float
-    is_mixed: bool
-    is_resampled: bool
+    is_mixed: bool  # several channels were averaged
+    is_resampled: bool  # its rate was not RATE
 
 
 @functools.cache

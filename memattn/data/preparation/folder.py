@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
+import pooch
 
 from memattn import __version__, files, processes
 from memattn.data.corpus import MANIFEST, PARTS, VOCABULARY, Part, Side, binary_paths
@@ -141,7 +142,7 @@ class SentencesWriter:
 
 
 def _content(path: str) -> dict[str, str | int]:
-    return {"bytes": os.path.getsize(path), "sha256": files.checksum(path)}
+    return {"bytes": os.path.getsize(path), "sha256": pooch.file_hash(path)}
 
 
 def _counts_of_complete(folder: str, inputs: dict) -> Counts:

@@ -32,17 +32,11 @@ _vocabulary = functools.lru_cache(1)(read_vocabulary)
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The settings of a prepared corpus: with its source files, they determine it.
-
-    Attributes:
-      text: form and languages.
-      bpe_units: units of the vocabulary, and byte-pair merges to learn; None if another corpus gives both.
-      max_length: upper bound on the units of a side, without the end of sentence; training pairs with more are dropped.
-    """
+    """The settings of a prepared corpus: with its source files, they determine it."""
 
     text: TextSettings
-    bpe_units: int | None
-    max_length: int = 200
+    bpe_units: int | None  # units of the vocabulary, and byte-pair merges to learn; None: another corpus gives both
+    max_length: int = 200  # units of a side, without the end of sentence; longer training pairs are dropped
 
 
 def prepare(
@@ -170,12 +164,7 @@ def _write_train(parallel_map: Map, paths: Paths, pairs: int, max_length: int, f
 def encode(folder: str, max_length: int, chunk: Chunk) -> tuple[dict[str, int], Sentences, Sentences]:
     """Turns the pairs of a chunk into ids; drops pairs with an empty side, or one of more than `max_length` units.
 
-    Args:
-      folder: folder that holds the tokenizer and the vocabulary.
-      max_length: upper bound on the units of a side.
-      chunk: lines of text.
-
-    Returns counts of pairs, the sources, and the targets.
+    `folder` holds the tokenizer and the vocabulary. Returns counts of pairs, the sources, and the targets.
     """
     tokenizer, vocabulary = _tokenizer(folder), _vocabulary(folder)
     sources, targets, empty, too_long = [], [], 0, 0

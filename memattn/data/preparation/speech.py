@@ -28,50 +28,32 @@ _AHEAD = 200  # recordings that are read before their features are written
 
 
 class Utterance(NamedTuple):
-    """A line of a manifest.
+    """A line of a manifest: a recording, and what is said in it."""
 
-    Attributes:
-      line: the manifest and the line's number, for messages.
-      audio: path of the recording.
-      text: what is said.
-    """
-
-    line: str
-    audio: str
+    line: str  # the manifest and the line's number, for messages
+    audio: str  # path of the recording
     text: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Settings that, with manifests and recordings, determine a prepared corpus of speech.
-
-    Attributes:
-      text: form, language and units of the text.
-      bpe_units: byte-pair merges of the targets, and units of the vocabulary; None for characters.
-      max_seconds: length of the longest recording that is used.
-    """
+    """Settings that, with manifests and recordings, determine a prepared corpus of speech."""
 
     text: TextSettings
-    bpe_units: int | None
-    max_seconds: float
+    bpe_units: int | None  # byte-pair merges of the targets, and units of the vocabulary; None for characters
+    max_seconds: float  # length of the longest recording that is used
 
 
 @dataclasses.dataclass
 class _Recordings:
-    """What preparation has read of a split's recordings.
+    """What preparation has read of a split's recordings."""
 
-    Attributes:
-      texts: what is said in each recording that can be used.
-      skipped: for each recording left out, its line of the manifest, its path and the reason, separated by tabs.
-      counts: numbers for the manifest of the corpus.
-      seconds: length of all.
-      sums: sums of the feature vectors and of their squares, [2, F].
-    """
-
-    texts: list[str] = dataclasses.field(default_factory=list)
+    texts: list[str] = dataclasses.field(default_factory=list)  # what is said in each recording that can be used
+    # for each recording left out, its line of the manifest, its path and the reason, separated by tabs
     skipped: list[str] = dataclasses.field(default_factory=list)
-    counts: Counter[str] = dataclasses.field(default_factory=Counter)
+    counts: Counter[str] = dataclasses.field(default_factory=Counter)  # for the manifest of the corpus
     seconds: float = 0.0
+    # sums of the feature vectors and of their squares, [2, F]
     sums: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros([2, audio.MEL_BANDS]))
 
 
