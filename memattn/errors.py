@@ -13,12 +13,7 @@ class DataError(ValueError):
 
 
 class RunError(RuntimeError):
-    """A run that cannot continue.
-
-    Args:
-      problem: what is wrong.
-      advice: what the user can do.
-    """
+    """A run that cannot continue: what is wrong, and what the user can do."""
 
     def __init__(self, problem: str, advice: str = ""):
         super().__init__(f"{problem}; {advice}" if advice else problem)

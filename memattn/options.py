@@ -139,15 +139,7 @@ def parameters(constructor: Any) -> dict[str, inspect.Parameter]:
 
 
 def arguments(known: Mapping[str, inspect.Parameter], given: Mapping[str, Any], owner: str) -> dict[str, Any]:
-    """Returns the values that are given for parameters, checked.
-
-    Args:
-      known: the parameters by name.
-      given: values by name.
-      owner: what has the parameters, for errors.
-
-    Raises OptionError.
-    """
+    """Returns the values that are given for known parameters, checked. Raises OptionError, which names the `owner`."""
     for name in given:
         if name not in known:
             options = f"its options: {listed(known)}" if known else "it has none"

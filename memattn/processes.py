@@ -35,14 +35,12 @@ def command() -> str:
 def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[None]:
     """Holds a lock file inside the context. On a file system without locks, warns and continues.
 
-    The folder of the file is made if it is missing. When the work ends or fails, the file is removed before the lock is
-    released. A waiting process that has opened this file may then lock it; filelock notices that it is gone, and locks
-    a new file, which later processes see.
+    The folder of the file is made if it is missing. At the end, the file is removed before the lock is released: the
+    filelock of a waiting process, which may have opened the file, notices that it is gone, and makes a new one.
 
     Args:
       path: the lock file.
-      what: what is locked, for messages.
-      doing: what the holder of the lock is doing, for messages: "WHAT: process 7 on host DOING".
+      what, doing: what is locked, and what its holder does, for messages: "WHAT: process 7 on host DOING".
       wait: whether to print that line and wait if another process holds the lock; otherwise RunError is raised. A
         process that waited must check whether the work is already done.
 

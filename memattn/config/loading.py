@@ -18,16 +18,11 @@ from memattn.options import OptionError, Options, did_you_mean, hints, listed, m
 
 
 class Origin:
-    """The file that a config came from, and the line of each of its dotted keys.
-
-    Attributes:
-      name: the file, or another source of the config, such as an override.
-      lines: dotted key -> its line, such as "config.yaml:3".
-    """
+    """The file, override or other source that a config came from, and the line of each of its dotted keys."""
 
     def __init__(self, name: str):
         self.name = name
-        self.lines: dict[str, str] = {}
+        self.lines: dict[str, str] = {}  # by dotted key, such as "config.yaml:3"
 
     def record(self, key: str, line: str) -> None:
         """Records the line of a key and of all keys below it, and of keys above it that have no line yet."""
@@ -77,7 +72,7 @@ def check_overrides(overrides: Sequence[str]) -> None:
 
 
 def _overridden(tree: Mapping, overrides: Sequence[str], origin: Origin) -> Config:
-    """Returns the config of plain values with overrides, each value checked."""
+    """Returns the config of plain values with overrides, each value checked, with defaults for absent keys."""
     check_overrides(overrides)
     changes = {}
     for override in overrides:
@@ -86,12 +81,8 @@ def _overridden(tree: Mapping, overrides: Sequence[str], origin: Origin) -> Conf
             raise ConfigError(f"--set {short(override)}: write --set key=value, e.g. --set model.units=128")
         changes[key] = _parse(text, Origin(f"--set {short(key)}"))
         origin.record(key, f"--set {short(override)}")
-    return _checked(apply_changes(tree, changes), origin)
-
-
-def _checked(tree: Mapping, origin: Origin) -> Config:
-    """Returns the config of plain values, each checked, with defaults for absent keys. Raises ConfigError."""
-    for name in tree:
+    changed = apply_changes(tree, changes)
+    for name in changed:
         if name in hints(Config):
             continue
         keys = _keys_named(str(name), Config)
@@ -99,7 +90,7 @@ def _checked(tree: Mapping, origin: Origin) -> Config:
             keys.append(f"model.attention.{name}")
         if keys:
             raise origin.error(name, f"unknown key; did you mean {' or '.join(keys)}?")
-    return cast(Config, _build([Config], {"data": {}, **tree}, "", origin))
+    return cast(Config, _build([Config], {"data": {}, **changed}, "", origin))
 
 
 def _keys_named(name: str, section: type[Options]) -> list[str]:
@@ -111,13 +102,10 @@ def _keys_named(name: str, section: type[Options]) -> list[str]:
 
 
 def _build(sections: list[type[Options]], tree: Any, key: str, origin: Origin) -> Options:
-    """Returns a dataclass of plain values.
+    """Returns the dataclass of a mapping of plain values, of which None is the empty one.
 
-    Args:
-      sections: dataclasses to choose from by the key `kind`, without which the first is taken; often just one.
-      tree: a mapping of field names to values; None for all defaults.
-      key: dotted key of the mapping, "" for a whole config.
-      origin: where the values came from.
+    Of several `sections`, the key `kind` of the mapping chooses one; without it, the first is taken. `key` is the
+    dotted key of the mapping, "" for a whole config.
     """
     tree = {} if tree is None else tree
     if not isinstance(tree, Mapping):
@@ -153,12 +141,9 @@ def sections_of(hint: Any) -> list[type[Options]]:
 
 
 def _read(path: str, origin: Origin, above: Sequence[str] = ()) -> dict:
-    """Returns the values of a file merged into those of its base.
+    """Returns the values of a file merged into those of its base; records the line of each key.
 
-    Args:
-      path: path of the file.
-      origin: receives the line of each key.
-      above: paths of the files that have this one as a base.
+    `above` are the paths of the files that have this one as a base.
     """
     try:
         text = files.read_text(path)

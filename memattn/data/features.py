@@ -26,7 +26,7 @@ class Features(Sources):
     """Sources of vectors, one after the other in several arrays; they are normalized as they are read."""
 
     shards: list[np.ndarray]  # float32 [vectors, F], which may be mapped from files; each source is in one of them
-    offsets: np.ndarray  # int64 [sources + 1], where each source starts among the vectors of all shards
+    offsets: np.ndarray  # where each source starts among the vectors of all shards
     mean: np.ndarray  # [F]
     deviation: np.ndarray  # [F]
     path: str = ""  # pattern of the shards' paths, for messages

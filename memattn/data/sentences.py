@@ -16,12 +16,9 @@ _BLOCK = 1 << 16  # numbers or vectors that are read at a time
 
 
 class Sources(Protocol):
-    """Sources of any kind; the base class of `Sentences` (token ids) and `features.Features` (vectors).
+    """Sources of any kind; the base class of `Sentences` (token ids) and `features.Features` (vectors)."""
 
-    Attributes:
-      offsets: int64 [sources + 1], where each source starts if all stand one after the other, and where the last ends.
-    """
-
+    # int64 [sources + 1], where each source starts if all stand one after the other, and where the last ends
     offsets: np.ndarray
 
     def __len__(self) -> int:
@@ -65,7 +62,7 @@ class Sentences(Sources):
     """Sentences of token ids, each with its end of sentence, one after the other in one array."""
 
     ids: np.ndarray  # [all tokens], of any integer type; may be mapped from a file
-    offsets: np.ndarray  # int64 [sentences + 1], where each sentence starts in `ids`
+    offsets: np.ndarray  # where each sentence starts in `ids`
     path: str = ""  # the file of the ids, for messages
     num_ids: int | None = None  # size of the vocabulary, against which ids are checked as they are read
 

@@ -45,14 +45,10 @@ _LEAST_LONG_LINES = 0.05  # fraction of lines that need four words or characters
 
 
 class Tokenizer:
-    """Turns lines of a corpus into tokens, and tokens into lines. Here, a token is a word of a line.
+    """Turns lines of a corpus into tokens, and tokens into lines. Here, a token is a word of a line."""
 
-    Attributes:
-      target_language: code of the target's language; empty if it is unknown.
-      by_characters: whether BLEU on tokens compares characters, not words.
-    """
-
-    target_language, by_characters = "", False
+    target_language = ""  # a code; empty if it is unknown
+    by_characters = False  # whether BLEU on tokens compares characters, not words
 
     def files(self) -> dict[str, str]:
         """Returns names and contents of the files from which `read` restores this tokenizer."""

@@ -29,16 +29,9 @@ _COMBINING_MARK = regex.compile(r"\p{M}")  # belongs to the letter before it
 
 
 class Subwords:
-    """Byte-pair encoding made reversible by an escape.
+    """Byte-pair encoding made reversible by an escape. `codes` are merges, as subword-nmt writes them."""
 
-    Args:
-      codes: merges, as subword-nmt writes them.
-
-    Attributes:
-      file: name of the file that holds the merges.
-    """
-
-    file = "bpe.codes"
+    file = "bpe.codes"  # name of the file of the merges
 
     def __init__(self, codes: str):
         self._bpe = BPE(io.StringIO(codes), separator=SEPARATOR)
@@ -94,16 +87,11 @@ class Subwords:
 class SpelledWords:
     """Divides text into words of a dictionary, and all other words into characters, as in Kaiser & Bengio (2016).
 
-    It is reversible, as characters are units of length 1 and words are longer.
-
-    Args:
-      dictionary: the words that are not spelled out, one a line.
-
-    Attributes:
-      file: name of the file that holds the dictionary.
+    It is reversible, as characters are units of length 1 and words are longer. `dictionary` has the words that are not
+    spelled out, one a line.
     """
 
-    file = "words.txt"
+    file = "words.txt"  # name of the file of the dictionary
 
     def __init__(self, dictionary: str):
         self._words = frozenset(dictionary.split("\n")[:-1])

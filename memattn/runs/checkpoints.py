@@ -26,9 +26,6 @@ class Checkpoint:
     A weight is stored under its attribute path, such as `model/encoder/forward/0/kernel`. The optimizer's variables of
     a weight are stored under their kind and the weight's path, such as `optimizer/momentum/encoder/forward/0/kernel`.
     So neither Keras' names nor the order in which layers are made matter.
-
-    Attributes:
-      trackable: TensorFlow's checkpoint, which `manager` saves.
     """
 
     def __init__(self, model: tf.keras.Model, optimizer: tf.keras.optimizers.Optimizer | None = None, **kwargs):
@@ -39,7 +36,7 @@ class Checkpoint:
             paths = {id(weight): path for path, weight in named.items()}
             trained = [paths[id(weight)] for weight in model.trainable_variables]
             parts["optimizer"] = _nested(optimizer_variables(optimizer, trained))
-        self.trackable = tf.train.Checkpoint(**parts, **kwargs)
+        self.trackable = tf.train.Checkpoint(**parts, **kwargs)  # what `manager` saves
 
     def read(self, path: str) -> None:
         """Restores a checkpoint. Raises TensorFlow's error, of any type, if it cannot be read.

@@ -15,47 +15,30 @@ from memattn import __version__, processes
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Result:
-    """Scores, times and conditions of an evaluation.
+    """Scores, times and conditions of an evaluation."""
 
-    Attributes:
-      scores: values by the names of metrics; results of former versions lack some.
-      signatures: settings of the metrics that have any, by name.
-      decode_seconds: time for the whole test set; median over the repeats.
-      excluded_from_time: work that the time does not include.
-      split: name of the test set.
-      dtype: type that the model computed in.
-      trained_on: folder of the training data.
-      overrides: changes of the run's `decoding`, as arguments of --set.
-      parameters: number of weights, in all models of an ensemble together.
-      step: training step of the checkpoint; of several, the latest.
-      checkpoints: paths of the checkpoints; several for averaged weights or an ensemble.
-      command, memattn, commit, python, tensorflow, keras, device, cores, intra_op_threads, inter_op_threads: as
-        `conditions` gives them.
-      config: the run's config, with the overrides, as plain values.
-    """
-
-    scores: Mapping[str, float]
-    signatures: Mapping[str, str]
-    decode_seconds: float
+    scores: Mapping[str, float]  # by the names of metrics; results of former versions lack some
+    signatures: Mapping[str, str]  # settings of the metrics that have any
+    decode_seconds: float  # for the whole test set; median over the repeats
     decode_seconds_min: float
     decode_seconds_max: float
     repeats: int
     sentences_per_second: float
     tokens_per_second: float
-    excluded_from_time: str
+    excluded_from_time: str  # work that the time does not include
     sentences: int
-    split: str
+    split: str  # name of the test set
     beam_size: int
     batch_size: int
     jit_compile: bool
-    dtype: str
-    trained_on: str = ""
-    overrides: list[str] = dataclasses.field(default_factory=list)
+    dtype: str  # type that the model computed in
+    trained_on: str = ""  # folder of the training data
+    overrides: list[str] = dataclasses.field(default_factory=list)  # of the run's `decoding`, as arguments of --set
     seed: int
-    parameters: int
-    step: int
-    checkpoints: list[str]
-    command: str
+    parameters: int  # weights, in all models of an ensemble together
+    step: int  # training step of the checkpoint; of several, the latest
+    checkpoints: list[str]  # paths; several for averaged weights or an ensemble
+    command: str  # this, and what follows up to the threads, as `conditions` gives them
     memattn: str
     commit: str | None
     python: str
@@ -65,7 +48,7 @@ class Result:
     cores: int
     intra_op_threads: int
     inter_op_threads: int
-    config: dict[str, Any]
+    config: dict[str, Any]  # the run's, with the overrides, as plain values
 
     @property
     def time_range(self) -> str:

@@ -33,20 +33,15 @@ RESULTS = (RESULT, MODEL_CARD, HYPOTHESES, REFERENCES, *DETOKENIZED, N_BEST, ALI
 class Run:
     """A run folder, which need not exist yet.
 
-    Config, vocabulary, tokenizer and metadata are read once, when they are first asked for.
-
-    Attributes:
-      folder: path of the run folder.
-      checkpoints: folder of the last checkpoints, from which training resumes.
-      best: folder of the checkpoint with the best weights.
-      events: folder of TensorBoard's events.
-      validations_path: path of the file with the scores of all validations.
+    Its folder `checkpoints` has the last checkpoints, from which training resumes, `best` that with the best weights,
+    and `events` TensorBoard's events. Config, vocabulary, tokenizer and metadata are read once, when they are first
+    asked for.
     """
 
     def __init__(self, folder: str | os.PathLike[str]):
         self.folder = os.fspath(folder)
         self.checkpoints, self.best, self.events = map(self._path, (CHECKPOINTS, BEST, EVENTS))
-        self.validations_path = self._path(VALIDATIONS)
+        self.validations_path = self._path(VALIDATIONS)  # of the scores of all validations
 
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name)
@@ -132,11 +127,6 @@ class Run:
 
         Writes nothing into a folder that holds files of another run or corpus. The config of an existing run folder
         stays as it is: `raise_max_steps` writes a raised `training.max_steps`.
-
-        Args:
-          config: config of the run.
-          vocabulary, tokenizer: vocabulary and tokenizer of the training data.
-          metadata: properties of the training data that the model depends on.
 
         Raises ConfigError, DataError, RunError if another process trains in a new folder, OSError.
         """

@@ -26,15 +26,13 @@ KINDS = {"seq2seq": Seq2Seq, **ACTIVE_MEMORY}  # models, by the names in model.k
 def build_model(
     config: Config, vocabulary_size: int, metadata: Mapping[str, Any], precision: str | None = None
 ) -> Model:
-    """Returns the model of a config with initial weights.
+    """Returns the model of a config with initial weights. Raises ConfigError.
 
     Args:
       vocabulary_size: see `Seq2Seq`.
       metadata: properties of the training data: `max_source_length` (see `Seq2Seq`), `source_features` where sources
         are vectors, and for active memory `memory_line`, if it is known.
       precision: type that the model computes in; by default that of training.
-
-    Raises ConfigError.
     """
     arguments = {"vocabulary_size": vocabulary_size, "max_source_length": metadata["max_source_length"]}
     if "source_features" in metadata:
@@ -51,21 +49,13 @@ def build_model(
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """One trained model, or several that form an ensemble.
+    """One trained model, or several that form an ensemble."""
 
-    Attributes:
-      runs: the run of each model.
-      models: the models with trained weights.
-      checkpoints: paths of the checkpoints that the weights are from.
-      config: config of the first run, with overrides.
-      lexicon: the content of `decoding.lexicon`; None if a hypothesis may have any token.
-    """
-
-    runs: list[Run]
+    runs: list[Run]  # the run of each model
     models: list[Model]
-    checkpoints: list[str]
-    config: Config
-    lexicon: Lexicon | None = None
+    checkpoints: list[str]  # paths of the checkpoints that the weights are from
+    config: Config  # config of the first run, with overrides
+    lexicon: Lexicon | None = None  # the content of `decoding.lexicon`; None if a hypothesis may have any token
 
     @functools.cached_property
     def model(self) -> DecodingModel:

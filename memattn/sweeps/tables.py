@@ -122,7 +122,7 @@ def names_in_words(groups: list[list[SweepRun]]) -> list[str]:
     If several groups have the same attention, their names have the other changes, too.
     """
     names = [styles.words(styles.attention(runs[0].config)) for runs in groups]
-    said = ("name", "num_slots", "seed")  # by the name of the attention, or by nothing
+    said = ("name", "num_slots", "seed")  # the name of the attention says the first two; runs of a group differ in seed
     settings = [[pair for pair in labelled_values(runs[0].changes) if pair[0] not in said] for runs in groups]
     texts = [", ".join(f"{key.replace('_', ' ')} {value}" for key, value in pairs) for pairs in settings]
     return [
@@ -139,7 +139,7 @@ def curve(name: str, runs: list[SweepRun], metric: str = "bleu") -> plots.Line:
 def mean_and_range(curves: list[dict[int, float]]) -> dict[int, plots.Point]:
     """Returns the mean, the least and the greatest score at each step from which on all curves have one.
 
-    A curve keeps its score until its next step, and its last one to the end: a training that ended early has its model.
+    Between its steps and after the last one, a curve keeps its score: the model of an ended training stays the same.
     """
     points = {}
     first = max(min(curve, default=math.inf) for curve in curves)

@@ -49,11 +49,7 @@ def own_text_config(pairs: int, *, gpu: bool) -> str:
 def training_time(config: str, pairs: int, tokens: int, units: int | None) -> str | None:
     """Returns a line with an estimate of the longest that training on a text takes; None where none was measured.
 
-    Args:
-      config: name of the shipped config.
-      pairs: training pairs.
-      tokens: source and target tokens of these pairs.
-      units: number of BPE units, if known.
+    `tokens` are the source and target tokens of all training pairs, `units` the number of BPE units, if it is known.
     """
     if config != _SMALL or not pairs:
         return None

@@ -80,7 +80,7 @@ def prepare_text(
       text: form, languages and units of the text.
       config: the config to train with; None chooses one of own_text by the number of training pairs and whether there
         is a GPU.
-      release: what the manifest says about the release that the text is from; it is printed.
+      release: what is known of the release that the text is from, for the manifest; it is printed.
 
     Returns the number of training pairs read. Raises ConfigError, DataError, OSError.
     """
@@ -112,11 +112,8 @@ def prepare_text(
 def prepare_trees(options: flags.FlagValues, splits: dict[str, list[str]]) -> None:
     """Prepares splits, and prints the counts of the training split and how to train on it.
 
-    Args:
-      options: flags that `define_tree_flags` defines.
-      splits: the files of each split, as names or patterns of names.
-
-    Raises ConfigError, DataError, RunError, OSError.
+    `options` are the flags that `define_tree_flags` defines; `splits` are as `parsing.prepare` takes them. Raises
+    ConfigError, DataError, RunError, OSError.
     """
     train = parsing.prepare(splits, options.min_count, options.folder)["train"]
     print(
@@ -138,11 +135,8 @@ def prepare_speech(
 
     Args:
       options: flags that `define_speech_flags` defines.
-      folder: where the corpus goes.
-      manifests: the manifest of each split.
       language: code of the language.
-      vocabulary_of: a prepared corpus whose vocabulary and statistics are used; None learns them.
-      release: what the manifest says about the release that the recordings are from.
+      folder, manifests, vocabulary_of, release: as `speech.prepare` takes them.
 
     Raises ConfigError, DataError, OSError.
     """

@@ -40,7 +40,7 @@ def make_corpus(
       settings: with the source files, they determine the corpus.
       sources: paths of the source files, by split.
       write: writes the corpus, except for its manifest, into a folder, and returns the counts.
-      release: the release that the sources are from; None for text of the user's.
+      release: what is known of the release that the sources are from; None for the user's own files.
       shared: paths of files of another corpus, which are copied before `write` is called.
 
     Raises:
@@ -89,12 +89,7 @@ def learn_units(words: Counter[str], settings: TextSettings, size: int) -> dict[
 
 
 class SentencesWriter:
-    """Writes the sentences of one side of a split in binary form, piece by piece; a context manager.
-
-    Attributes:
-      tokens: number of ids so far.
-      longest: length of the longest sentence so far.
-    """
+    """Writes the sentences of one side of a split in binary form, piece by piece; a context manager."""
 
     def __init__(self, folder: str, split: str, side: Side, vocabulary_size: int):
         self._paths = binary_paths(folder, split, side)
@@ -103,7 +98,7 @@ class SentencesWriter:
             "offsets": np.dtype("i8"),
         }
         self._lengths = {"ids": 0, "offsets": 0}
-        self.longest = 0
+        self.longest = 0  # length of the longest sentence so far
 
     def __enter__(self) -> "SentencesWriter":
         self._files = {part: open(path, "wb") for part, path in self._paths.items()}  # noqa: SIM115
@@ -122,6 +117,7 @@ class SentencesWriter:
 
     @property
     def tokens(self) -> int:
+        """Number of ids so far."""
         return self._lengths["ids"]
 
     def append(self, sentences: Sentences) -> None:

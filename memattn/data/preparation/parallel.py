@@ -54,10 +54,9 @@ def prepare(
     Args:
       splits: the files of each split, plain or .gz.
       settings: how to prepare them.
-      folder: where the corpus is to be.
+      folder, release: as `make_corpus` takes them.
       workers: number of processes.
       vocabulary_of: a prepared corpus or a run folder, whose BPE and vocabulary are used; None learns them.
-      release: the release that the splits are from; None for text of the user's.
 
     Raises ConfigError if `vocabulary_of` does not fit, DataError if the text cannot be used, and what `make_corpus`
     raises.

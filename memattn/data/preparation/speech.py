@@ -73,11 +73,10 @@ def prepare(
     Args:
       manifests: the manifest of each split.
       settings: how to prepare them.
-      folder: where the corpus goes.
+      folder, release: as `make_corpus` takes them.
       workers: number of threads.
       vocabulary_of: a prepared corpus of speech, whose vocabulary, text settings and statistics are used, whatever
         `settings` says of text and units; None learns them.
-      release: the release that the splits are from; None for other recordings.
 
     Returns the counts of the corpus' manifest. Raises what `parallel.prepare` raises.
     """
