@@ -26,7 +26,10 @@ def _main(*run_dirs: str) -> int:
 
     reported = [content.read(run_dir, options.split, options.set) for run_dir in run_dirs]
     files.make_folder(os.path.dirname(options.output))
-    chosen = content.examples(reported, options.split, options.examples, options.set) if options.examples else []
+    chosen = []
+    if options.examples:
+        for runs in content.by_test_set(reported):
+            chosen.append(content.examples(runs, options.split, options.examples, options.set))
     files.write(options.output, page.page(reported, chosen, options.split))
     print(f"{options.output}: {', '.join(run_dirs)}; example translations: {sum(map(len, chosen))}")
     for run in reported:

@@ -61,15 +61,7 @@ class TrainingBatches:
     bucket. Padded lengths are therefore maxima over this and all narrower buckets. Rows of padding, which the loss
     ignores, complete the last batch of a window.
 
-    Args:
-      corpus: sentence pairs, which may be mapped from disk.
-      batch_size: size of a batch in the unit that `batch_type` names.
-      num_buckets: upper bound on the number of buckets, and so of padded shapes.
-      seed: seed of the order.
-      batch_type: "sentences" counts sentence pairs; "tokens" counts tokens, or vectors, of the longer side, padding
-        included.
-      max_source_length: pairs with a longer source, its end of sentence included, are skipped; None skips none.
-      max_target_length: like `max_source_length`, for targets.
+    The corpus may be mapped from disk. The other arguments are options of `DataConfig` and of `TrainingConfig`.
 
     Attributes:
       widths: padded widths of sources and targets for each bucket, [buckets, 2]; neither decreases.

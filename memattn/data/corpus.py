@@ -7,10 +7,10 @@ from typing import Literal
 from memattn import files
 from memattn.data import features
 from memattn.data.sentences import Corpus, Sentences, Sources
+from memattn.data.tokenizer import Side
 from memattn.data.vocabulary import SPECIAL_TOKENS, Vocabulary, split_words
 from memattn.errors import ConfigError, DataError, abbreviated
 
-Side = Literal["source", "target"]
 Part = Literal["ids", "offsets"]
 
 VOCABULARY, MANIFEST = "vocab.txt", "manifest.json"

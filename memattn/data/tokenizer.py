@@ -22,6 +22,7 @@ from memattn.errors import DataError
 SETTINGS = "text.json"
 Form = Literal["raw", "tokenized", "truecased", "untokenized"]
 Units = Literal["bpe", "spelled"]
+Side = Literal["source", "target"]
 CHINESE = frozenset({"zh", "yue", "wuu", "lzh"})
 HAN = CHINESE | {"ja"}  # languages written in Han characters
 WITHOUT_BLANKS = HAN | {"th", "lo", "km", "my", "shn", "bo", "dz"}  # languages without blanks between words
@@ -54,7 +55,7 @@ class Tokenizer:
         """Returns names and contents of the files from which `read` restores this tokenizer."""
         return {}
 
-    def encode(self, line: str, side: Literal["source", "target"]) -> list[str]:
+    def encode(self, line: str, side: Side) -> list[str]:
         """Splits a line into tokens."""
         del side
         return split_words(line)
@@ -112,7 +113,7 @@ class SubwordTokenizer(Tokenizer):
     def files(self) -> dict[str, str]:
         return {SETTINGS: json.dumps(dataclasses.asdict(self.settings), indent=2) + "\n", self._units.file: self.codes}
 
-    def encode(self, line: str, side: Literal["source", "target"]) -> list[str]:
+    def encode(self, line: str, side: Side) -> list[str]:
         return self._units.segment(self._split_words[side](line))
 
     def decode(self, sentences: Iterable[list[str]]) -> list[str]:

@@ -120,15 +120,6 @@ class Example(NamedTuple):
     translations: list[Translated]
 
 
-def examples(runs: Sequence[ReportedRun], split: str, number: int, overrides: list[str]) -> list[list[Example]]:
-    """Returns translations of `number` sentences of each test set of the runs: a list for each test set.
-
-    Models have their best weights. The sentences are spread over the lengths of the sources. Raises ConfigError,
-    DataError, RunError, OSError.
-    """
-    return [_examples(group, split, number, overrides) for group in by_test_set(runs)]
-
-
 def by_test_set(runs: Sequence[ReportedRun]) -> list[list[ReportedRun]]:
     """Returns the runs in groups that share a test set."""
     groups: dict[tuple[str, ...], list[ReportedRun]] = {}
@@ -137,8 +128,11 @@ def by_test_set(runs: Sequence[ReportedRun]) -> list[list[ReportedRun]]:
     return list(groups.values())
 
 
-def _examples(runs: list[ReportedRun], split: str, number: int, overrides: list[str]) -> list[Example]:
-    """Returns translations of `number` sentences of the test set that the runs share."""
+def examples(runs: Sequence[ReportedRun], split: str, number: int, overrides: list[str]) -> list[Example]:
+    """Returns translations of `number` sentences of the test set that the runs share, by their best weights.
+
+    The sentences are spread over the lengths of the sources. Raises ConfigError, DataError, RunError, OSError.
+    """
     indices = spread(list(map(len, runs[0].sources)), number)
     results: list[Example] = []
     for run in runs:

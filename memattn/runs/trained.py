@@ -103,12 +103,9 @@ def load(run_dirs: Sequence[str], overrides: Sequence[str] = (), average: int | 
 
 
 def load_model(run: Run, config: Config, average: int | None = None) -> tuple[Model, list[str]]:
-    """Returns the trained model of a run, and the paths of the checkpoints that its weights are from.
+    """Returns a run's model with the weights that `load` takes, and the paths of the checkpoints that they are from.
 
-    Args:
-      config: the run's config, with or without overrides. The model computes in the precision of `decoding`, by default
-        that of `training`.
-      average: number of the last checkpoints whose weights are averaged; None takes the best weights.
+    The model computes in the precision of the config's `decoding`, by default that of `training`.
 
     Raises DataError, RunError, OSError, and ConfigError for options that do not fit the installed libraries.
     """

@@ -43,13 +43,8 @@ def run_sweep(
     are flags of memattn-sweep, except `only`: names of the runs to train and evaluate, None for all. If it leaves out a
     run, writes no table.
 
-    Returns:
-      The names of the runs that failed. Their rows of the table say why.
-
-    Raises:
-      ConfigError: if the folder holds the runs of another sweep, or a corpus lacks the split.
-      RunError: if another process works on the same runs.
-      OSError: if the folder cannot be written.
+    Returns the names of the runs that failed; their rows of the table say why. Raises ConfigError if the folder holds
+    the runs of another sweep, or a corpus lacks the split, RunError if another process works on the same runs, OSError.
     """
     all_configs = expand(config)
     run_configs = {name: run for name, run in all_configs.items() if only is None or name in only}

@@ -215,7 +215,7 @@ def test_a_report_shows_scores_and_translations_of_all_runs(command, folder):
 def test_weights_of_slots_add_up_to_those_of_the_model(folder, monkeypatch):
     monkeypatch.chdir(folder)
     run = content.read("memory", "valid", [])
-    ((*_, longest),) = content.examples([run], "valid", 5, [])
+    *_, longest = content.examples([run], "valid", 5, [])
     attention = longest.translations[0].attention
     assert len(attention.source) == 5  # with the end of sentence
     trained = load(["memory"], [], None)

@@ -20,12 +20,9 @@ def define_text_flags(
     bpe_units: int | None = None,
     max_length: int = parallel.Settings.max_length,
 ) -> None:
-    """Defines the flags that all preparations of text share.
+    """Defines the flags that all preparations of text share. The arguments are their defaults.
 
-    Args:
-      folder: default of --folder; None makes the flag required.
-      bpe_units: default of --bpe_units; None chooses it by the number of training pairs.
-      max_length: default of --max_length.
+    Without a default, --folder is required, and --bpe_units goes by the number of training pairs.
     """
     define_folder(folder)
     meaning = "Number of vocabulary units, and of joint BPE merges"

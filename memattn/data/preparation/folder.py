@@ -14,9 +14,9 @@ import numpy as np
 import pooch
 
 from memattn import __version__, files, processes
-from memattn.data.corpus import MANIFEST, PARTS, VOCABULARY, Part, Side, binary_paths
+from memattn.data.corpus import MANIFEST, PARTS, VOCABULARY, Part, binary_paths
 from memattn.data.sentences import Sentences
-from memattn.data.tokenizer import UNITS, SubwordTokenizer, TextSettings
+from memattn.data.tokenizer import UNITS, Side, SubwordTokenizer, TextSettings
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError
 from memattn.plain_values import differences
@@ -43,10 +43,7 @@ def make_corpus(
       release: what is known of the release that the sources are from; None for the user's own files.
       shared: paths of files of another corpus, which are copied before `write` is called.
 
-    Raises:
-      ConfigError: The folder holds something else.
-      RunError: Another process is preparing the folder.
-      OSError: A file cannot be read or written.
+    Raises ConfigError if the folder holds something else, RunError if another process is preparing it, OSError.
     """
     folder = os.path.normpath(folder)
     if not os.path.exists(folder):
