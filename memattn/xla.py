@@ -37,10 +37,6 @@ def jit_compile(choice: bool | str, compute_dtype: str = "float32") -> bool:
 
     XLA was faster from TensorFlow 2.20 on. The exception is bfloat16 on a CPU that has instructions for it:
     TensorFlow's matrix products then take half as long as in float32, and XLA's take as long as in float32.
-
-    Args:
-      choice: true, false or "auto".
-      compute_dtype: type that the model computes in.
     """
     if choice != "auto":
         return bool(choice)

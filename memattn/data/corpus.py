@@ -47,10 +47,7 @@ def read_corpus(folder: str, split: str, vocabulary: Vocabulary, kind: str = "to
 
 
 def _read_tokens(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
-    """Maps the binary files of a split into memory or, if it has none, reads its text.
-
-    Raises ConfigError for a split of features, DataError.
-    """
+    """Maps the binary files of a split into memory or, if it has none, reads its text. Raises as `read_corpus` does."""
     if os.path.exists(features.offsets_path(folder, split)):
         raise ConfigError(f"data.source: tokens, but the sources of {folder} are features; set data.source: features")
     if os.path.exists(binary_paths(folder, split, "source")["ids"]):
@@ -99,10 +96,7 @@ def check_folder(folder: str) -> None:
 
 
 def check_split(folder: str, split: str, known: Collection[str] | None = None) -> None:
-    """Raises ConfigError if a corpus has no such split to evaluate on.
-
-    `known` names the splits of a task's corpus, whose folder may be missing; None looks into the folder.
-    """
+    """Raises ConfigError if a corpus has no such split; its folder may be missing if `known` names its splits."""
     if known is None:
         check_folder(folder)
         known = sorted(name.removesuffix(".target") for name in os.listdir(folder) if name.endswith(".target"))

@@ -98,10 +98,7 @@ def write_statistics(folder: str, mean: np.ndarray, deviation: np.ndarray) -> No
 
 
 def read(folder: str, split: str) -> Features:
-    """Maps the sources of a split into memory. Without a file of statistics, vectors stay as they are.
-
-    Raises DataError.
-    """
+    """Maps the sources of a split into memory; without statistics, vectors stay as they are. Raises DataError."""
     offsets_file, statistics_path = offsets_path(folder, split), os.path.join(folder, STATISTICS)
     numbers = "source.[0-9][0-9][0-9][0-9][0-9].npy"
     paths = sorted(glob.glob(os.path.join(glob.escape(folder), f"{glob.escape(split)}.{numbers}")))

@@ -63,8 +63,8 @@ class TestSet:
 def read_split(trained: Trained, split: str) -> TestSet:
     """Reads a split of the prepared corpus.
 
-    Raises ConfigError if there is no such split, or if the corpus has another vocabulary or other features than the
-    run; DataError.
+    Raises ConfigError for a split that is not there, or one with another vocabulary or other features than the run's;
+    DataError, OSError.
     """
     folder = trained.config.data.path
     corpus.check_split(folder, split)
@@ -81,10 +81,7 @@ def read_split(trained: Trained, split: str) -> TestSet:
 
 
 def read_test_set(folder: str, split: str, vocabulary: Vocabulary, tokenizer: Tokenizer, kind: str) -> TestSet:
-    """Reads a split of a prepared corpus, whose sources are of the kind that `data.source` names.
-
-    Raises DataError, OSError.
-    """
+    """Reads a split whose sources are of the kind that `data.source` names. Raises ConfigError, DataError, OSError."""
     pairs = corpus.read_corpus(folder, split, vocabulary, kind)
     tokenized, detokenized = corpus.read_references(folder, split)
     references = tokenizer.decode(tokenized)

@@ -76,9 +76,6 @@ def line_styles(attentions: list[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def style_by_index(index: int) -> tuple[str, str]:
-    """Returns a colour of PALETTE and a dash for a line by its index.
-
-    Both differ from those of the line before; a pair repeats after 28 lines.
-    """
+    """Returns a colour of PALETTE and a dash for a line by its index; a pair repeats after 28 lines."""
     rounds, colour = divmod(index, len(PALETTE))
     return PALETTE[colour], _DASHES[(colour + rounds) % len(_DASHES)]

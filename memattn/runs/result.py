@@ -96,10 +96,7 @@ def conditions() -> dict[str, Any]:
 
 @functools.cache
 def _commit() -> str | None:
-    """Returns the commit of the checkout that this package is run from; None for an installed package.
-
-    An installed package has none even if it lies inside of another checkout.
-    """
+    """Returns the commit of the checkout that this package is run from; None for a package that is installed."""
     checkout = str(pathlib.Path(__file__).resolve().parents[2])
     if not os.path.exists(os.path.join(checkout, ".git")):
         return None

@@ -114,10 +114,7 @@ class Run:
             raise DataError(f"{path}: not the result of an evaluation; repeat memattn-eval") from error
 
     def translations(self, split: str) -> tuple[list[str], list[str]]:
-        """Returns hypotheses and references of the evaluation on a split, words divided by spaces.
-
-        Raises DataError, OSError.
-        """
+        """Returns hypotheses and references of an evaluation, words divided by spaces. Raises DataError, OSError."""
         folder = self.results_folder(split)
         hypotheses, references = (os.path.join(folder, name) for name in (HYPOTHESES, REFERENCES))
         return files.read_lines(hypotheses), files.read_lines(references)

@@ -91,10 +91,7 @@ def run_sweep(
 def _failures(
     activity: str, work: Callable[[str], int], runs: Mapping[str, Run], jobs: int, children: "Processes"
 ) -> dict[str, str]:
-    """Calls `work` with the name of each run, `jobs` at a time, and shows how many runs are done.
-
-    Returns why runs failed, by name.
-    """
+    """Calls `work` with the names of runs, `jobs` at a time, shows progress, and returns why runs failed, by name."""
     started, states, problems = time.monotonic(), dict.fromkeys(runs, "waiting"), {}
 
     def parts() -> list[str]:
@@ -183,10 +180,7 @@ class Processes:
 
 
 def command(module: str, label: str, folder: str, arguments: list[str], children: Processes) -> int:
-    """Runs a module on a run folder; returns its exit status.
-
-    Prints the lines of its output after the run's label, and appends them to the log in the run folder.
-    """
+    """Runs a module on a run folder; prints its output after the run's label, and logs it. Returns its exit status."""
     command_line = [sys.executable, "-m", module, "--run_dir", folder, *arguments]
     started, path = time.monotonic(), os.path.join(folder, LOG)
     with (

@@ -15,10 +15,7 @@ from memattn.runs.run import Run, is_best
 
 
 def expand(config: Config) -> dict[str, Config]:
-    """Returns the configs of a sweep's runs by name: first those of the cells, then those of the grids.
-
-    Raises ConfigError.
-    """
+    """Returns the configs of a sweep's runs by name, those of cells before those of grids. Raises ConfigError."""
     return {name: run for name, (run, _) in _expanded(config).items()}
 
 

@@ -136,10 +136,7 @@ def words_of_chunk(text: TextSettings, fraction: float, chunk: Chunk) -> Counter
 
 
 def _write_train(parallel_map: Map, paths: Paths, pairs: int, max_length: int, folder: str) -> dict[str, int]:
-    """Writes the arrays of the training split, and returns the counts of the manifest.
-
-    Raises DataError if no pair is left, OSError.
-    """
+    """Writes the arrays of the training split, and returns its counts. Raises DataError if no pair is left, OSError."""
     work, vocabulary_size = functools.partial(encode, folder, max_length), len(read_vocabulary(folder))
     counts = Counter(read=0, pairs=0, dropped_empty=0, dropped_too_long=0)
     with (
@@ -182,10 +179,7 @@ def encode(folder: str, max_length: int, chunk: Chunk) -> tuple[dict[str, int], 
 
 
 def segment(folder: str, chunk: Chunk) -> list[tuple[str, str, str]]:
-    """Turns the pairs of a chunk into lines of source tokens, target tokens, and targets as people write them.
-
-    `folder` holds the tokenizer.
-    """
+    """Returns the source tokens, the target tokens, and the target as people write it, of each pair of a chunk."""
     tokenizer = _tokenizer(folder)
     return [
         (
