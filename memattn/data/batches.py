@@ -21,8 +21,8 @@ _SHUFFLE_ROUNDS = 24  # TensorFlow's default of 4 leaves neighbours and epochs c
 def bucket_widths(histogram: np.ndarray, num_buckets: int) -> np.ndarray:
     """Returns at most `num_buckets` padded widths, ascending, for `histogram[n]` sentences of length n.
 
-    They are equal quantiles of the lengths. Where these make more than 1.5 times as many positions as the widths of
-    `_split_widths` do, as with a few long sentences among short ones, they are the latter.
+    They are equal quantiles of the lengths, unless these make more than 1.5 times as many positions as the widths of
+    `_split_widths`, as with a few long sentences among short ones: then they are the latter.
     """
     quantiles, split = _quantile_widths(histogram, num_buckets), _split_widths(histogram, num_buckets)
     return split if 1.5 * _positions(histogram, split) < _positions(histogram, quantiles) else quantiles

@@ -36,9 +36,8 @@ class ReportedRun:
     config: Config  # with overrides
     curves: Mapping[str, Mapping[int, float]]  # scores by training step, by the names of metrics
     sources: list[list[str]]  # tokens of each source of the test set
-    text: list[
-        str
-    ]  # sources, then targets, as words without BPE: the same for runs on one test set, whatever their BPE
+    # sources, then targets, as words without BPE: the same for all runs on one test set, whatever their BPE
+    text: list[str]
     by_characters: bool  # whether BLEU on tokens compares characters
     result: Result | None = None
     hypotheses: list[str] = dataclasses.field(default_factory=list)  # words divided by spaces, as are the references
