@@ -100,9 +100,7 @@ class DataConfig(Options):
     @property
     def path(self) -> str:
         """Folder of the corpus."""
-        if self.generated is None or self.folder:
-            return self.folder or ""
-        return self.generated.folder
+        return self.folder or (self.generated.folder if self.generated else "")
 
     def problems(self) -> Problems:
         if not self.folder and self.generated is None:
