@@ -12,10 +12,7 @@ from helpers.runs import NO_STRATEGY, evaluate, tiny
 
 from memattn import cli
 from memattn import config as configs
-from memattn.runs import checkpoints
-from memattn.runs.checkpoints import Checkpoint
-from memattn.runs.run import BEST, CHECKPOINTS, CONFIG, METADATA, Run
-from memattn.runs.trained import load_model
+from memattn.runs.run import BEST, CHECKPOINTS, CONFIG, METADATA
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
 
@@ -97,8 +94,6 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
     config = few_steps(folder / "data")
     assert trains(config, folder / "run") == 0
-    for step in (2, 4):
-        assert (folder / "run" / CHECKPOINTS / f"step-{step}.index").exists()
     return config, folder / "run"
 
 
@@ -146,15 +141,23 @@ def test_a_broken_corpus_is_refused(name, config, tmp_path, capsys):
     assert not (tmp_path / "new").exists()
 
 
+def cut_checkpoints(folder):
+    for path in glob.glob(f"{folder}/*.data*"):
+        cut(path)
+
+
 # id -> function that damages the run folder, command, a part of the message, exit status
 RUNS = {
     "without config": (lambda run: os.remove(run / CONFIG), trains, "run: holds checkpoints but no config.yaml", USAGE),
     "config cut off": (lambda run: cut(run / CONFIG), trains, "run/config.yaml:", USAGE),
     "lengths cut off": (lambda run: cut(run / METADATA), evaluates, "run/corpus.json: not JSON", FAILURE),
     "no validation yet": (lambda run: shutil.rmtree(run / BEST), evaluates, "run: no best checkpoint yet", FAILURE),
+    "no checkpoint": (lambda run: cut_checkpoints(run / CHECKPOINTS), trains, "move the folder away", FAILURE),
+    "no best checkpoint": (lambda run: cut_checkpoints(run / BEST), evaluates, "--average 1", FAILURE),
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*checkpoint skipped")
 @pytest.mark.parametrize("name", RUNS)
 def test_a_broken_run_is_refused(name, config, run_dir, capsys):
     damage, command, message, status = RUNS[name]
@@ -167,32 +170,6 @@ def test_a_broken_run_is_refused(name, config, run_dir, capsys):
 def test_a_split_that_the_corpus_lacks_is_refused(trained, capsys):
     message = "data: has no split test to evaluate on; it has train, valid"
     assert status_of_refusal(capsys, lambda: evaluate(trained[1], split="test"), message) == USAGE
-
-
-@pytest.mark.parametrize("part", ["data-00000-of-00001", "index"])
-def test_where_a_checkpoint_is_unreadable_an_older_checkpoint_is_restored(part, run_dir):
-    cut(run_dir / CHECKPOINTS / f"step-4.{part}")
-    folder = str(run_dir / CHECKPOINTS)
-    run = Run(run_dir)
-    model, _ = load_model(run, run.config)
-    with pytest.warns(UserWarning, match="step-4: .*skipped"):
-        assert checkpoints.restore(Checkpoint(model), folder) == os.path.join(folder, "step-2")
-    expected = tf.train.load_checkpoint(os.path.join(folder, "step-2"))
-    for path, weight in checkpoints.named_weights(model).items():
-        np.testing.assert_array_equal(weight.numpy(), expected.get_tensor(f"model/{path}/.ATTRIBUTES/VARIABLE_VALUE"))
-
-
-@pytest.mark.parametrize(
-    ("folder", "command", "advice"),
-    [(CHECKPOINTS, trains, "move the folder away"), (BEST, evaluates, "--average 1")],
-)
-def test_a_run_without_a_readable_checkpoint_is_refused(folder, command, advice, config, run_dir, capsys):
-    for path in glob.glob(str(run_dir / folder / "*.data*")):
-        cut(path)
-    before = contents(run_dir)
-    with pytest.warns(UserWarning, match="skipped"):
-        assert status_of_refusal(capsys, lambda: command(config, run_dir), f"{folder}: ", advice) == FAILURE
-    assert contents(run_dir) == before
 
 
 @pytest.mark.slow
