@@ -99,7 +99,6 @@ def test_one_command_downloads_and_prepares_joined_verses(tmp_path):
     command = [ROOT / "data/bible.py", "--workers=1", "--bpe_units=40", "--verses=4"]
     environment = {**fake_programs(archive), "PYTHONPATH": str(ROOT)}
     result = run_python(*command, folder=tmp_path, env=environment)
-    assert result.returncode == 0, result.stderr
     assert "_1.0_all.deb: not the version that the documentation describes" in result.stderr
     folder = tmp_path / "data/bible.en-es.4"
     assert lines_of(folder / "test.reference") == [
@@ -169,13 +168,12 @@ def archive(tmp_path):
 def run(recipe, archive):
     command = [ROOT / "data" / recipe, "--workers", "1", "--bpe_units", "40"]
     environment = {**fake_programs(archive), "PYTHONPATH": str(ROOT)}
-    return run_python(*command, folder=archive.parent, env=environment)
+    run_python(*command, folder=archive.parent, env=environment)
 
 
 @pytest.mark.slow
 def test_descriptions_and_synopses_are_downloaded_and_prepared(archive, tmp_path):
-    result = run("descriptions.py", archive)
-    assert result.returncode == 0, result.stderr
+    run("descriptions.py", archive)
     folder = tmp_path / "data/descriptions.en-it"
     assert lines_of(folder / "valid.reference") == ["slepc è uno strumento for many * more"]
     assert lines_of(folder / "test.reference") == ["pandoc è uno strumento for many * more"]
@@ -186,8 +184,7 @@ def test_descriptions_and_synopses_are_downloaded_and_prepared(archive, tmp_path
     assert '#clear Acquire::Languages;\nAcquire::Languages { "en"; "it"; };\n' in configuration
 
     (archive / "log").unlink()
-    result = run("synopses.py", archive)
-    assert result.returncode == 0, result.stderr
+    run("synopses.py", archive)
     assert lines_of(tmp_path / "data/synopses.en/test.reference") == ["pandoc in short"]
     assert not (archive / "log").exists()  # the list was there
 

@@ -307,12 +307,6 @@ def test_languages_may_differ_from_the_suffixes_of_files(run, tmp_path):
     assert right.detokenize(right.decode(right.encode(line, "target") for line in lines)) == lines
 
 
-def test_a_wrong_command_and_an_empty_name_are_reported_in_one_line(run):
-    assert_single_error(run("paralel"), "paralel: not a command; give one of parallel, parsing")
-    arguments = [f"--train={__file__[:-3]}", "--valid=", "--source=py", "--target=py", "--folder=none"]
-    assert_single_error(run("parallel", *arguments), "--valid: no name; give that of a file, or leave the flag out")
-
-
 @pytest.mark.parametrize(
     ("name", "spoil", "problem"),
     [

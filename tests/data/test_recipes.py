@@ -106,7 +106,6 @@ def test_a_language_pair_is_downloaded_and_prepared(serve, tmp_path):
     folder = "data/wmt17.en-tr"
     flags = ["--pair", "en-tr", "--base_url", serve(release("tr")), "--bpe_units", "100", "--workers", "1"]
     result = run_python(ROOT / "data/wmt17.py", *flags, folder=tmp_path)
-    assert result.returncode == 0, result.stderr
     assert "499 training pairs of 500 (1 empty and 0 of more than 200 units dropped)" in result.stdout
     advice = f"to train on it: memattn-train --config wmt17/en-tr --set data.folder={folder} --run_dir "
     assert result.stdout.splitlines()[-1] == f"{advice}runs/wmt17.en-tr"

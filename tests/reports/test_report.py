@@ -241,19 +241,6 @@ def test_a_report_without_examples_needs_no_checkpoint(command, folder, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [([], "give run folders: memattn-report RUN..."), (["data"], "data: not a run folder")],
-)
-def test_wrong_arguments_are_refused_in_one_line(command, folder, arguments, problem):
-    status, out, errors = command(folder, "memattn.report", "--output=new.html", *arguments)
-    assert (status, out) == (2, "")
-    assert problem in errors
-    assert errors.count("\n") == 1
-    assert not (folder / "new.html").exists()
-
-
-@pytest.mark.slow
 def test_missing_scores_are_left_out_and_runs_that_cannot_be_reported_are_refused(folder, tmp_path, monkeypatch):
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)

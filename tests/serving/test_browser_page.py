@@ -88,7 +88,7 @@ def page(runs, tmp_path_factory):
     """The folder of a page with both models, in float32."""
     folder = tmp_path_factory.mktemp("browser") / "page"
     flags = ["--format=onnx", f"--output={folder}", *(f"--run_dir={run}" for run in runs[0])]
-    result = run_python(ROOT / "scripts/browser_page.py", *flags)
+    result = run_python(ROOT / "scripts/browser_page.py", *flags, may_fail=True)
     if "ConnectionPool(" in result.stderr:  # of requests
         pytest.skip("needs the npm package onnxruntime-web, or a connection to download it")
     assert result.returncode == 0, result.stderr

@@ -101,7 +101,6 @@ def test_a_translation_does_not_import_tensorflow(tmp_path):
     flags = ["--model", str(tmp_path / "onnx"), "--scores", "--nbest", "2", "--beam_size", "4"]
     lines = ["w0 w1 w2", "w3", "", "w0 w1 w2 w3 w4 w5 w6"]
     result = run_python("-c", program, *flags, input="\n".join(lines))
-    assert result.returncode == 0, result.stderr
     expected = list(load_onnx(str(tmp_path / "onnx"), n_best=2, scores=True)(lines[:3], 1))
     assert result.stdout.splitlines()[: len(expected)] == expected
     assert "standard input:4: 7 tokens" in result.stderr

