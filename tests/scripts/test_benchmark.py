@@ -97,25 +97,6 @@ def test_a_table_of_several_measurements_replaces_the_rows_of_one(tmp_path, monk
     assert [conditions_of(tmp_path / name)["repeats"] for name in ("first", "second")] == [2, 1]
 
 
-def test_the_caption_mentions_batches_at_once_and_times_of_several_lengths_are_drawn(tmp_path):
-    def caption(batches, *lengths):
-        measured = race.Measured([1.0], 0.0, 100, [1.0], {}, "XLA", fold_seconds=0.0125, batches_at_once=batches)
-        name = "memattn: no attention"
-        options = SimpleNamespace(
-            output=str(tmp_path / "times"), measurement=None, repeats=1, threads=2, systems=[name]
-        )
-        rows = [tables.row(name, length, measured, {name: measured}) for length in lengths]
-        tables.write(rows, options, title="T", units=8, vocabulary=9)
-        assert "batches at once" not in files.read_csv(str(tmp_path / "times.csv"))[0]
-        return conditions_of(tmp_path / "times")["title"]
-
-    assert caption(2, 5).endswith("; memattn decodes two batches at once")
-    assert not (tmp_path / "times.png").exists()
-    assert "at once" not in caption(1, 5, 6)
-    assert (tmp_path / "times.png").exists()
-    assert files.read_csv(str(tmp_path / "times.csv"))[0]["fold s (apart)"] == "0.013"
-
-
 @pytest.fixture
 def measure(command, tmp_path):
     """measure(name, systems, options...) times tiny models; returns the rows of the table, and the caption."""

@@ -98,15 +98,6 @@ def test_the_residual_variance_equals_that_of_the_best_projection():
     np.testing.assert_allclose(variances[6:], 0, atol=1e-9)  # as many directions as the longest target has steps
 
 
-def test_contexts_of_a_memory_have_no_more_directions_than_slots():
-    model = make_model("memory", {"num_slots": 2})
-    for weight in model.attention.weights:
-        weight.assign(100 * weight)  # with small weights, the contexts of all steps are nearly equal
-    variances = future_work.residual_variances(model, SOURCE, SOURCE, 4)
-    assert variances[1] > 1e-4
-    np.testing.assert_allclose(variances[2:], 0, atol=1e-9)
-
-
 def test_slots_for_a_tolerance_are_the_fewest_whose_residual_variance_is_within():
     variances = np.array([1.0, 0.4, 0.05, 0.01])
     slots = [future_work.slots_for(variances, tolerance) for tolerance in (1.0, 0.4, 0.1, 0.01, 0.001)]

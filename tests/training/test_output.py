@@ -61,13 +61,6 @@ def test_skipped_updates_are_reported_on_a_line_of_their_own(monkeypatch, capsys
     assert reported([skipped], monkeypatch, capsys) == (all_skipped, [])
 
 
-def test_a_validation_is_reported_with_each_of_its_metrics():
-    line = training_log.validation_line(
-        1_200, {"bleu": 30.0, "exact_match": 12.34, "perplexity": 5.0}, 1.5, is_best=True
-    )
-    assert line == "validation at step 1,200: BLEU 30.00  exact match 12.3%  perplexity 5  (1.5 s)  best so far"
-
-
 @pytest.mark.parametrize(
     ("pairs", "changes", "has_note"),
     [
