@@ -20,8 +20,8 @@ FAILURE, USAGE = 1, 2
 COPY = "data: {copy: {}}\n"
 
 
-def status_of_refusal(capsys, command, *fragments):
-    """Runs a command that ends with a single line on stderr, which holds the fragments; returns its exit status."""
+def assert_refused(capsys, status, command, *fragments):
+    """Runs a command that ends with this exit status and a single line on stderr, which holds the fragments."""
     with pytest.raises(SystemExit) as stopped:
         cli._guarded(command)
     lines = capsys.readouterr().err.splitlines()
@@ -31,7 +31,7 @@ def status_of_refusal(capsys, command, *fragments):
     assert len(lines[0]) < 500
     for fragment in fragments:
         assert fragment in lines[0]
-    return stopped.value.code
+    assert stopped.value.code == status
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def status_of_refusal(capsys, command, *fragments):
 def test_a_broken_config_is_refused(content, message, tmp_path, capsys):
     path = tmp_path / "config.yaml"
     path.write_text(content if content.startswith("data") else COPY + content, encoding="utf-8")
-    assert status_of_refusal(capsys, lambda: configs.load(str(path), []), message) == USAGE
+    assert_refused(capsys, USAGE, lambda: configs.load(str(path), []), message)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_broken_config_is_refused(content, message, tmp_path, capsys):
     ],
 )
 def test_a_broken_override_is_refused(override, message, capsys):
-    assert status_of_refusal(capsys, lambda: configs.load("copy/small", [override]), message) == USAGE
+    assert_refused(capsys, USAGE, lambda: configs.load("copy/small", [override]), message)
 
 
 def few_steps(data, changes=None):
@@ -136,7 +136,7 @@ def test_a_broken_corpus_is_refused(name, config, tmp_path, capsys):
     changes, damage, message, status = CORPORA[name]
     damage(corpus)
     before, changed = contents(corpus), few_steps(corpus, changes)
-    assert status_of_refusal(capsys, lambda: trains(changed, tmp_path / "new"), message) == status
+    assert_refused(capsys, status, lambda: trains(changed, tmp_path / "new"), message)
     assert contents(corpus) == before
     assert not (tmp_path / "new").exists()
 
@@ -163,13 +163,13 @@ def test_a_broken_run_is_refused(name, config, run_dir, capsys):
     damage, command, message, status = RUNS[name]
     damage(run_dir)
     before = contents(run_dir)
-    assert status_of_refusal(capsys, lambda: command(config, run_dir), message) == status
+    assert_refused(capsys, status, lambda: command(config, run_dir), message)
     assert contents(run_dir) == before
 
 
 def test_a_split_that_the_corpus_lacks_is_refused(trained, capsys):
     message = "data: has no split test to evaluate on; it has train, valid"
-    assert status_of_refusal(capsys, lambda: evaluate(trained[1], split="test"), message) == USAGE
+    assert_refused(capsys, USAGE, lambda: evaluate(trained[1], split="test"), message)
 
 
 @pytest.mark.slow
@@ -188,24 +188,21 @@ def test_weights_that_become_nan_in_a_run_are_reported_with_the_batch_and_the_la
     monkeypatch.setattr(TrainingStep, "__call__", lose_a_weight)
     fragments = ["not finite at step 3", "bad_step-3.npz", "checkpoints/step-2", "learning_rate"]
     strict = few_steps(config.data.path, {"training.max_bad_steps": 0})
-    assert status_of_refusal(capsys, lambda: trains(strict, tmp_path / "new"), *fragments) == FAILURE
+    assert_refused(capsys, FAILURE, lambda: trains(strict, tmp_path / "new"), *fragments)
     assert "step-2.index" in checkpoints_before
     assert contents(tmp_path / "new" / CHECKPOINTS) == checkpoints_before
     assert not os.listdir(tmp_path / "new" / BEST)
     with np.load(tmp_path / "new" / "bad_step-3.npz", allow_pickle=False) as batch:
         assert batch["source_0"].shape == batch["target_0"].shape == (8, batch["source_0"].shape[1])
-    status = status_of_refusal(capsys, lambda: trains(config, tmp_path / "lenient"), "not finite at step 4")
-    assert status == FAILURE
+    assert_refused(capsys, FAILURE, lambda: trains(config, tmp_path / "lenient"), "not finite at step 4")
 
 
 @pytest.mark.slow
 def test_no_checkpoint_holds_weights_that_are_not_finite(config, tmp_path, capsys):
     changes = {"training.learning_rate": 1e38, "training.clip_norm": 1e30, "training.checkpoint_every": 1}
     diverging = few_steps(config.data.path, {**changes, "training.max_bad_steps": 0})
-    status = status_of_refusal(
-        capsys, lambda: trains(diverging, tmp_path / "new"), "not finite", "training.learning_rate"
-    )
-    assert status == FAILURE
+    fragments = "not finite", "training.learning_rate"
+    assert_refused(capsys, FAILURE, lambda: trains(diverging, tmp_path / "new"), *fragments)
     for index in glob.glob(str(tmp_path / "new" / "*" / "*.index")):
         reader = tf.train.load_checkpoint(index.removesuffix(".index"))
         for name in reader.get_variable_to_shape_map():
@@ -219,4 +216,4 @@ def test_an_error_of_tensorflow_is_reported_by_its_relevant_line(capsys):
 
     fail = tf.function(loop, autograph=False)
     message = "TensorFlow: Input to reshape is a tensor with 1 values"
-    assert status_of_refusal(capsys, lambda: fail(tf.constant(1)), message) == FAILURE
+    assert_refused(capsys, FAILURE, lambda: fail(tf.constant(1)), message)

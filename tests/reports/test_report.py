@@ -189,10 +189,11 @@ def folder(tmp_path_factory):
 
 def report(command, folder, *arguments):
     """Writes report.html; returns its content."""
-    status, printed, errors = command(folder, "memattn.report", *arguments, "--output=report.html")
-    assert (status, errors) == (0, "")
-    assert printed.startswith("report.html: memory")
-    assert ("make one with: memattn-eval --run_dir bahdanau --split valid\n" in printed) == ("bahdanau" in arguments)
+    result = command(folder, "memattn.report", *arguments, "--output=report.html")
+    assert result.stderr == ""
+    assert result.stdout.startswith("report.html: memory")
+    advice = "make one with: memattn-eval --run_dir bahdanau --split valid\n"
+    assert (advice in result.stdout) == ("bahdanau" in arguments)
     return (folder / "report.html").read_text(encoding="utf-8")
 
 
@@ -233,10 +234,9 @@ def test_a_report_without_examples_needs_no_checkpoint(command, folder, tmp_path
     shutil.rmtree(tmp_path / "memory" / "best")
     assert "Example translations" not in report(command, tmp_path, "memory", "--examples=0")
     before = (tmp_path / "report.html").read_bytes()
-    status, _, errors = command(tmp_path, "memattn.report", "memory", "--output=report.html")
-    assert status == 1
-    assert errors.startswith("error: memory: no best checkpoint yet")
-    assert errors.count("\n") == 1
+    result = command(tmp_path, "memattn.report", "memory", "--output=report.html", may_fail=True)
+    assert result.returncode == 1
+    assert re.fullmatch("error: memory: no best checkpoint yet.*\n", result.stderr)
     assert (tmp_path / "report.html").read_bytes() == before
 
 

@@ -59,8 +59,7 @@ def test_the_target_all_skips_studies_that_a_scale_lacks(command):
     paper = set(runner.available("paper"))
     assert {"table1", "table2", "figure8", "training_cost"} <= paper
     assert not {"baselines", "pace", "speech", "speech_time", "slots", "family"} & paper
-    status, stdout, stderr = command(ROOT, "scripts.reproduce", "all", "--scale=cpu", "--dry_run")
-    assert status == 0, stderr
+    stdout = command(ROOT, "scripts.reproduce", "all", "--scale=cpu", "--dry_run").stdout
     number = sum(map(len, runner.runs_of(runner.available("cpu"), "cpu").values()))
     assert len([line for line in stdout.splitlines() if line.startswith("| configs/studies/")]) == number > 60
     assert f"{number} runs" in stdout
@@ -390,9 +389,9 @@ def test_a_missing_teacher_run_is_reported_before_anything_is_trained(monkeypatc
     ],
 )
 def test_invalid_arguments_are_reported(command, arguments, message):
-    status, _, stderr = command(ROOT, "scripts.reproduce", *arguments)
-    assert status == 2
-    assert re.match(f"error: {message}", stderr.splitlines()[-1])
+    result = command(ROOT, "scripts.reproduce", *arguments, may_fail=True)
+    assert result.returncode == 2
+    assert re.match(f"error: {message}", result.stderr.splitlines()[-1])
 
 
 def test_windowed_memory_read_by_address_looks_the_same_in_every_picture():
