@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.files import contents, cut
-from helpers.runs import NO_STRATEGY, evaluate, tiny
+from helpers.runs import NO_STRATEGY, before_each_step, evaluate, tiny
 
 from memattn import cli
 from memattn import config as configs
 from memattn.runs.run import BEST, CHECKPOINTS, CONFIG, METADATA
-from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
 
 FAILURE, USAGE = 1, 2
@@ -177,15 +176,14 @@ def test_weights_that_become_nan_in_a_run_are_reported_with_the_batch_and_the_la
     config, tmp_path, monkeypatch, capsys
 ):
     checkpoints_before = {}
-    step = TrainingStep.__call__
 
-    def lose_a_weight(self, batches, number, learning_rate):
+    def lose_a_weight(training_step, number, _):
         if number == 2:
             checkpoints_before.update(contents(tmp_path / "new" / CHECKPOINTS))
-            self.model.trainable_variables[0].assign(self.model.trainable_variables[0] * np.nan)
-        return step(self, batches, number, learning_rate)
+            weight = training_step.model.trainable_variables[0]
+            weight.assign(weight * np.nan)
 
-    monkeypatch.setattr(TrainingStep, "__call__", lose_a_weight)
+    before_each_step(monkeypatch, lose_a_weight)
     fragments = ["not finite at step 3", "bad_step-3.npz", "checkpoints/step-2", "learning_rate"]
     strict = few_steps(config.data.path, {"training.max_bad_steps": 0})
     assert_refused(capsys, FAILURE, lambda: trains(strict, tmp_path / "new"), *fragments)

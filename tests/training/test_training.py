@@ -11,7 +11,7 @@ import tensorflow as tf
 from helpers.files import contents, cut, lines_of
 from helpers.marks import slow
 from helpers.models import BATCH, arrays, make_model
-from helpers.runs import NO_STRATEGY, evaluate, latest, stopping_after
+from helpers.runs import NO_STRATEGY, before_each_step, evaluate, latest, stopping_after
 
 from memattn import xla
 from memattn.config import TrainingConfig
@@ -76,13 +76,8 @@ def test_auto_chooses_xla_by_the_precision_in_which_the_model_computes(precision
 
 @pytest.mark.slow
 def test_training_runs_in_any_thread_with_the_rates_of_the_schedule(tiny_config, tmp_path, monkeypatch):
-    rates, step = [], TrainingStep.__call__
-
-    def recording_step(self, batches, number, learning_rate):
-        rates.append(learning_rate)
-        return step(self, batches, number, learning_rate)
-
-    monkeypatch.setattr(TrainingStep, "__call__", recording_step)
+    rates = []
+    before_each_step(monkeypatch, lambda training_step, number, rate: rates.append(rate))
     config = tiny_config({"training.schedule": "linear"})
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         assert pool.submit(train, config, str(tmp_path / "run"), NO_STRATEGY).result() == 0
@@ -112,7 +107,7 @@ def test_a_resumed_run_adds_its_time_to_the_time_before(tiny_config, tmp_path, m
 @pytest.mark.slow
 def test_an_interrupted_run_saves_a_checkpoint_though_nothing_can_be_printed(tiny_config, tmp_path, monkeypatch):
     config = tiny_config({"training.checkpoint_every": 1000})
-    monkeypatch.setattr(TrainingStep, "__call__", signalling_at(signal.SIGINT, 2))
+    before_each_step(monkeypatch, signalling_at(signal.SIGINT, 2))
     with open("/dev/full", "w", encoding="utf-8") as stdout, monkeypatch.context() as patched:
         patched.setattr("sys.stdout", stdout)
         assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 130
@@ -171,15 +166,8 @@ def test_a_second_training_of_a_run_is_refused_and_leaves_its_config(tiny_config
 
 
 def signalling_at(number, when):
-    """Returns a training step that is preceded by a signal if it is step `when`, counted from 0."""
-    call = TrainingStep.__call__
-
-    def step(self, batches, n, learning_rate):
-        if n == when:
-            os.kill(os.getpid(), number)
-        return call(self, batches, n, learning_rate)
-
-    return step
+    """Returns what sends a signal to this process before step `when`, counted from 0; for `before_each_step`."""
+    return lambda training_step, step, rate: step == when and os.kill(os.getpid(), number)
 
 
 @pytest.mark.slow
@@ -188,7 +176,7 @@ def test_a_run_whose_last_checkpoint_is_damaged_can_be_stopped_again(tiny_config
     config, run_dir = tiny_config({"training.checkpoint_every": 3}), str(tmp_path / "run")
     for last in (5, 4):  # the second time, the damaged checkpoint is newer than the last one
         with monkeypatch.context() as patched:
-            patched.setattr(TrainingStep, "__call__", signalling_at(signal.SIGTERM, last - 1))
+            before_each_step(patched, signalling_at(signal.SIGTERM, last - 1))
             assert train(config, run_dir, NO_STRATEGY) == 128 + signal.SIGTERM
         assert latest(run_dir).endswith(f"step-{last}")
         if last == 5:
