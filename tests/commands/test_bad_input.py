@@ -45,13 +45,11 @@ def assert_refused(capsys, status, command, *fragments):
         ("model:\n  units: 3\n  units: 4\n", ":4: model.units: given twice"),
         ("trianing: {}\n", ":2: trianing: unknown key; did you mean training?; known keys: data, model, "),
         ("model: 3\n", ":2: model: expected a mapping, not 3"),
-        ("model: {units: many}\n", ":2: model.units: expected an int, not 'many'"),
         ("model:\n  attention: {name: luong_dot}\n", ":3: model.attention: luong_dot needs states as wide as "),
         ("model: {attention: {name: bahdanau, num_slots: 3}}\n", "num_slots: unknown option of bahdanau; its option"),
         ("model: {attention: {nmae: bahdanau}}\n", ".attention.nmae: unknown option of memory; did you mean name?"),
         ("model: {attention: {name: bahdanau, units: 3}}\n", "model.attention.units: unknown option of bahdanau; "),
         ("decoding:\n  n_best: 11\n", ":3: decoding.n_best: 11 is more than decoding.beam_size = 10"),
-        ("model: {tie_embeddings: all, units: 3}\n", "model.tie_embeddings: all needs embedding_size: 3, as units"),
     ],
 )
 def test_a_broken_config_is_refused(content, message, tmp_path, capsys):
@@ -192,7 +190,6 @@ def test_weights_that_become_nan_in_a_run_are_reported_with_the_batch_and_the_la
     assert not os.listdir(tmp_path / "new" / BEST)
     with np.load(tmp_path / "new" / "bad_step-3.npz", allow_pickle=False) as batch:
         assert batch["source_0"].shape == batch["target_0"].shape == (8, batch["source_0"].shape[1])
-    assert_refused(capsys, FAILURE, lambda: trains(config, tmp_path / "lenient"), "not finite at step 4")
 
 
 @pytest.mark.slow
