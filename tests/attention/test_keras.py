@@ -1,19 +1,20 @@
-"""Every mechanism is an ordinary Keras layer: shapes, functional models, `.keras` files."""
+"""Every mechanism is an ordinary Keras layer: shapes, functional models, `.keras` files, TensorFlow Lite."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.mechanisms import EVERY_CASE, EVERY_NAME, KERAS_3, SIZES, B, D, S, T, make, random
+from helpers.mechanisms import CASES, EVERY_CASE, EVERY_NAME, KERAS_3, SIZES, B, D, S, T, identify, make, random
 from helpers.models import make_model, padded
 from helpers.repository import run_python
 
 from memattn import attention
 from memattn.data.vocabulary import EOS
 
+in_keras_3 = pytest.mark.skipif(not KERAS_3, reason="Keras 2 has no such test, and converts otherwise")
 SOURCE = np.array([[4, 5, 6, 7, 0], [8, 4, 0, 0, 0]] * 4, np.int32)
 
 
-@pytest.mark.skipif(not KERAS_3, reason="Keras 2 has no such test")
+@in_keras_3
 @pytest.mark.parametrize("name", EVERY_NAME)
 def test_mechanisms_pass_the_layer_test_of_keras(name):
     """The test of Keras checks the config, building by shapes, symbolic calls and mixed precision."""
@@ -111,3 +112,55 @@ def test_models_are_loaded_in_a_new_process_with_equal_outputs(tmp_path):
         model.save(tmp_path / f"{name}.keras")
         np.savez(tmp_path / f"{name}.npz", *arguments, model(*arguments))
     run_python("-c", LOAD, tmp_path / "layer", tmp_path / "model")
+
+
+MASK = np.array([[True, True, False, True, False]])
+
+
+def has_independent_steps(case):
+    """Whether a mechanism's decoder steps do not depend on each other."""
+    return make(*case).supports_jit
+
+
+CONVERTED = [case for case in CASES if case[0] != "none" and has_independent_steps(case)]
+RECURRENT = [case for case in CASES if not case[1] and not has_independent_steps(case)]
+
+
+def mark_of(case):
+    """Two mechanisms stand for the others, which take long."""
+    return () if case in [("memory", {}), ("bahdanau", {})] else pytest.mark.long
+
+
+def model_of(case):
+    inputs = tf.keras.Input([T, D]), tf.keras.Input([S, D]), tf.keras.Input([S], dtype="bool")
+    query, value, mask = inputs
+    return tf.keras.Model(inputs, make(*case)(query, value, value_mask=mask, return_attention_scores=True))
+
+
+@in_keras_3
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [pytest.param(case, id=identify(case), marks=mark_of(case)) for case in CONVERTED])
+@pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated:UserWarning")
+def test_a_model_in_tensorflow_lite_computes_the_same(case):
+    model, inputs = model_of(case), [random(1, T, D), random(1, S, D, seed=2), MASK]
+    interpreter = tf.lite.Interpreter(model_content=tf.lite.TFLiteConverter.from_keras_model(model).convert())
+    interpreter.allocate_tensors()
+    inputs_by_shape = {array.shape: array for array in inputs}
+    for details in interpreter.get_input_details():
+        interpreter.set_tensor(details["index"], inputs_by_shape[tuple(details["shape"])])
+    interpreter.invoke()
+    outputs = [interpreter.get_tensor(output["index"]) for output in interpreter.get_output_details()]
+    expected = {tuple(output.shape): output for output in model(inputs)}
+    assert len(outputs) == len(expected) == 2
+    for output in outputs:
+        np.testing.assert_allclose(output, expected[output.shape], atol=1e-5)
+
+
+@in_keras_3
+@pytest.mark.slow
+@pytest.mark.parametrize("case", RECURRENT, ids=identify)
+def test_a_recurrent_mechanism_converts_to_tensorflow_lite_with_operations_of_tensorflow(case):
+    converter = tf.lite.TFLiteConverter.from_keras_model(model_of(case))
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
+    converter._experimental_lower_tensor_list_ops = False
+    assert converter.convert()

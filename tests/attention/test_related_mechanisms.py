@@ -14,7 +14,7 @@ from helpers.equations import randomize, sigmoid, softmax
 
 from memattn.attention import build
 from memattn.attention.monotonic import linear_recurrence, next_alpha
-from memattn.attention.ops import SparseScores, contexts, dense_scores
+from memattn.attention.ops import SparseScores, contexts, dense_scores, run_loop
 
 B, S, T, E = 2, 5, 3, 3
 STATES, QUERIES, MASK = equations.STATES[:B, :S], equations.QUERIES[:B, :T], equations.mask()[:B, :S]
@@ -300,3 +300,23 @@ def test_linear_attention_takes_more_positions_than_float16_can_count():
     mechanism = build("linear", {}, dtype="mixed_float16", **ARGUMENTS)
     value = np.ones((1, 70_000, 2), np.float16)
     assert np.abs(mechanism(np.ones((1, 1, 2)), value)).max() > 1e-3
+
+
+def test_the_compiled_gradient_of_a_loop_over_steps_copies_no_outputs_of_all_steps():
+    """Why a loop's outputs are lists: XLA copies an array of a loop whose gradient both reads and writes it."""
+
+    @tf.function(jit_compile=True)
+    def gradient(x):
+        def step(time, inputs, power):
+            return [power[:, None]], power * x
+
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            (powers,) = run_loop(step, x, tf.zeros([1, 5]), num_outputs=1, dtype=x.dtype)  # x, x^2, ... [1, 5, F]
+            loss = tf.reduce_sum(tf.sin(powers))
+        return tape.gradient(loss, x)
+
+    text = gradient.experimental_get_compiler_ir(tf.zeros([1, 11]))(stage="optimized_hlo")
+    in_loops = text.partition("ENTRY")[0].splitlines()
+    copies = [line for line in in_loops if " copy(" in line and "f32[5,1,11]" in line.split("copy(")[0]]
+    assert copies == []

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 
 import asterisk_prompts
 import multi30k
@@ -50,17 +49,14 @@ CAPTIONS = {
 
 
 @pytest.fixture
-def speak(tmp_path, monkeypatch):
+def speak(tmp_path, monkeypatch, program):
     """speak() speaks the captions into the folder `spoken` by a program that stands for espeak-ng."""
-    captions, programs = tmp_path / "captions", tmp_path / "bin"
+    captions = tmp_path / "captions"
     captions.mkdir()
     for name, lines in CAPTIONS.items():
         with gzip.open(captions / name, "wt", encoding="utf-8") as file:
             file.write("".join(f"{line}\n" for line in lines))
-    programs.mkdir()
-    (programs / "espeak-ng").write_text(FAKE)
-    (programs / "espeak-ng").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    program("espeak-ng", FAKE)
     monkeypatch.setattr(multi30k, "CHECKSUMS", dict.fromkeys(CAPTIONS))
     return lambda: spoken_captions.speak(str(captions), str(tmp_path / "spoken"))
 

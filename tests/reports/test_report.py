@@ -9,7 +9,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from helpers.browser import browser
+from helpers.pages import browser
 from helpers.runs import NO_STRATEGY, evaluate, free, made_up_result, tiny
 
 from memattn.errors import DataError, RunError

@@ -9,8 +9,8 @@ import subprocess
 import threading
 
 import pytest
-from helpers.browser import browser
 from helpers.files import lines_of
+from helpers.pages import browser
 from helpers.repository import ROOT, run_python
 
 from memattn.runs.trained import load
