@@ -48,12 +48,6 @@ def archive(tmp_path, program):
     return folder
 
 
-def write_package(path, folder):
-    """Writes a package with the files of a folder."""
-    with tarfile.open(path, "w") as archive:
-        archive.add(folder, arcname=".")
-
-
 def write_module(folder, testaments):
     """Writes a module whose testaments are lists of blocks, which are lists of entries."""
     folder.mkdir(parents=True)
@@ -93,7 +87,8 @@ def test_one_command_downloads_and_prepares_joined_verses(tmp_path, archive):
         start = ["", '<milestone type="x-importer"/>']
         testaments = {testament: [start, *blocks] for testament, blocks in books.items()}
         write_module(tmp_path / package / folder, testaments)
-        write_package(archive / f"{package}_1.0_all.deb", tmp_path / package)
+        with tarfile.open(archive / f"{package}_1.0_all.deb", "w") as file:
+            file.add(tmp_path / package, arcname=".")
     result = run_python(ROOT / "data/bible.py", "--workers=1", "--bpe_units=40", "--verses=4", folder=tmp_path)
     assert "_1.0_all.deb: not the version that the documentation describes" in result.stderr
     folder = tmp_path / "data/bible.en-es.4"

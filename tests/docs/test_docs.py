@@ -99,14 +99,10 @@ def test_the_tutorial_states_the_times_that_preparation_prints():
         assert f"at most about {hours} of one CPU core" in printed
 
 
-def documented():
-    """Returns the names that the reference documents from their docstrings, without `memattn.`."""
-    text = "".join(block for page in API for block in blocks(page, "{eval-rst}"))
-    return re.findall(r"^\.\. auto\w+:: memattn\.(\w+)$", text, flags=re.MULTILINE)
-
-
 def test_every_public_name_is_documented_once():
-    assert sorted(documented()) == dir(memattn)
+    text = "".join(block for page in API for block in blocks(page, "{eval-rst}"))
+    documented = re.findall(r"^\.\. auto\w+:: memattn\.(\w+)$", text, flags=re.MULTILINE)
+    assert sorted(documented) == dir(memattn)
 
 
 def test_every_mechanism_stands_beside_the_name_that_configs_give_it():

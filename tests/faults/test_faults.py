@@ -107,10 +107,11 @@ def test_a_run_killed_at_random_moments_equals_an_uninterrupted_one(write_config
     config = write_config({**changes, "training.checkpoint_every": CHECKPOINT_EVERY})
     uninterrupted, interrupted = str(tmp_path / "uninterrupted"), str(tmp_path / "interrupted")
     run_command("memattn.train", "--config", config, "--run_dir", uninterrupted, timeout=1200)
+    command = [sys.executable, "-m", "memattn.train", "--config", config, "--run_dir", interrupted]
     chance, kills_while_writing, saved_step = random.Random(3), 0, 0
     for kill in range(kills):
         before = latest(interrupted)
-        process = start(config, interrupted)
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         while process.poll() is None and latest(interrupted) == before:
             time.sleep(0.01)
         assert process.poll() is None, process.communicate()
@@ -129,12 +130,6 @@ def test_a_run_killed_at_random_moments_equals_an_uninterrupted_one(write_config
     checkpoint = os.path.join(interrupted, "checkpoints", f"step-{saved_step}")
     assert f"resuming from {checkpoint}" in finished.stdout
     assert_same_run(uninterrupted, interrupted)
-
-
-def start(config, run_dir):
-    """Starts a training; returns its process."""
-    command = [sys.executable, "-m", "memattn.train", "--config", config, "--run_dir", run_dir]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
 def is_writing(run_dir):

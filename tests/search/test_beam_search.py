@@ -72,14 +72,10 @@ def hypotheses_of(results, row):
     ]
 
 
-def log_probabilities(code, table=TABLE):
+def log_probabilities(code):
     """Log-probabilities [V] of the next token in a state of the fake model."""
-    logits = table[code].astype(np.float64)
+    logits = TABLE[code].astype(np.float64)
     return logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
-
-
-def penalised(log_probability, length, penalty):
-    return log_probability / ((5 + length) / 6) ** penalty
 
 
 def repeats(tokens, size):
@@ -97,7 +93,7 @@ def plain_beam_search(source, max_length, beam_size, penalty, coverage=0.0, ngra
     def score(hypothesis):
         tokens, total, covered, *_ = hypothesis
         uncovered = sum(math.log(min(max(amount, 1e-6), 1.0)) for amount in covered[REAL])
-        return penalised(total, len(tokens), penalty) + coverage * uncovered
+        return total / ((5 + len(tokens)) / 6) ** penalty + coverage * uncovered
 
     # A hypothesis: tokens, log-probability, attention to each source position, state, last token.
     beam = [((), 0.0, np.zeros(4), source, START)]

