@@ -128,7 +128,6 @@ def test_an_interrupted_training_is_resumed_by_the_same_call(tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("function", "arguments", "message"),
     [
-        (memattn.train_model, ["copy/smal", "run"], "copy/smal: cannot read the config"),
         (memattn.train_model, [{"dta": {}}, "run"], "config: dta: unknown"),
         (memattn.train_model, [TINY, "run", "model.units=4"], "overrides: must be a list of strings, not 'model.units"),
         (memattn.evaluate_model, [["run", "run"]], "output_dir: required for an ensemble"),
