@@ -11,7 +11,7 @@ import threading
 import time
 
 import pytest
-from helpers.repository import ROOT, run_command, run_python
+from helpers.repository import ROOT, run_python
 
 from memattn import files, processes
 from memattn.errors import DataError, RunError
@@ -171,7 +171,7 @@ def test_a_stack_trace_is_printed_on_request():
     arguments = ["memattn.train", "--config", "nowhere.yaml", "--run_dir", "run"]
     line = "error: nowhere.yaml: cannot read the config: No such file or directory; shipped configs: "
     for value in ("0", "1"):
-        failed = run_command(*arguments, may_fail=True, env={**os.environ, "MEMATTN_TRACEBACK": value})
+        failed = run_python("-m", *arguments, may_fail=True, env={**os.environ, "MEMATTN_TRACEBACK": value})
         assert failed.returncode == 2
         assert failed.stderr.splitlines()[-1].startswith(line)
         assert ("Traceback (most recent call last):" in failed.stderr) == (value == "1")

@@ -10,7 +10,7 @@ import time
 
 import pytest
 from helpers.files import contents
-from helpers.repository import ROOT, run_command
+from helpers.repository import ROOT, run_python
 from helpers.runs import NO_STRATEGY, assert_same_run, latest
 
 from memattn.training.trainer import Trainer
@@ -106,7 +106,7 @@ def test_a_run_killed_at_random_moments_equals_an_uninterrupted_one(write_config
     changes = {"training.max_steps": max(60, 8 * CHECKPOINT_EVERY * kills), "training.validate_every": 20}
     config = write_config({**changes, "training.checkpoint_every": CHECKPOINT_EVERY})
     uninterrupted, interrupted = str(tmp_path / "uninterrupted"), str(tmp_path / "interrupted")
-    run_command("memattn.train", "--config", config, "--run_dir", uninterrupted, timeout=1200)
+    run_python("-m", "memattn.train", "--config", config, "--run_dir", uninterrupted, timeout=1200)
     command = [sys.executable, "-m", "memattn.train", "--config", config, "--run_dir", interrupted]
     chance, kills_while_writing, saved_step = random.Random(3), 0, 0
     for kill in range(kills):
@@ -126,7 +126,7 @@ def test_a_run_killed_at_random_moments_equals_an_uninterrupted_one(write_config
         assert newest_step(interrupted) >= saved_step  # no checkpoint is lost
         saved_step = newest_step(interrupted)
     assert kills_while_writing or kills < 10
-    finished = run_command("memattn.train", "--config", config, "--run_dir", interrupted, timeout=1200)
+    finished = run_python("-m", "memattn.train", "--config", config, "--run_dir", interrupted, timeout=1200)
     checkpoint = os.path.join(interrupted, "checkpoints", f"step-{saved_step}")
     assert f"resuming from {checkpoint}" in finished.stdout
     assert_same_run(uninterrupted, interrupted)

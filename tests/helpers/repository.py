@@ -17,8 +17,3 @@ def run_python(*arguments, folder=ROOT, timeout=300, may_fail=False, **options):
     result = subprocess.run([sys.executable, *map(str, arguments)], **options)
     assert may_fail or result.returncode == 0, result.stderr[-3000:]
     return result
-
-
-def run_command(module, *arguments, **options):
-    """Runs `python -m module arguments` as `run_python` does."""
-    return run_python("-m", module, *arguments, **options)
