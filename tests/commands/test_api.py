@@ -6,7 +6,6 @@ The examples of the layers are in tests/attention/test_backends.py.
 import ast
 import doctest
 import inspect
-import json
 import os
 import signal
 from pathlib import Path
@@ -25,7 +24,7 @@ import memattn.layers
 from memattn import attention, console
 from memattn import config as configs
 from memattn.errors import ConfigError
-from memattn.files import read_csv
+from memattn.files import read_csv, read_json
 from memattn.runs.trained import build_model
 
 USING_A_RUN = ["train_model", "evaluate_model", "load"]
@@ -98,8 +97,7 @@ def test_the_page_trains_evaluates_and_loads_a_run_and_the_process_stays_unchang
     rows = [{name: float(value) for name, value in row.items()} for row in read_csv("runs/small/validation.csv")]
     assert names["validations"] == rows
     assert [row["step"] for row in rows] == [3, 6]
-    with open("runs/small/eval/valid/result.json", encoding="utf-8") as file:
-        assert names["result"].to_json() == json.load(file)
+    assert names["result"].to_json() == read_json("runs/small/eval/valid/result.json")
     assert evaluate("runs/small", plots=1)["bleu"] == names["result"].scores["bleu"]
     with pytest.warns(UserWarning, match="tokens are not in the vocabulary"):  # the run knows few symbols
         translations = run_block("memattn.load(", tmp_path, monkeypatch)["translations"]

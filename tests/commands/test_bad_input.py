@@ -63,6 +63,9 @@ def test_a_broken_config_is_refused(content, message, tmp_path, capsys):
     [
         ("model.units", "--set model.units: write --set key=value, e.g. --set model.units=128"),
         ("model.units=[\n", "--set model.units: not valid YAML: "),
+        ("model.units=-1", "--set model.units=-1: model.units: must be at least 1, not -1"),
+        ("model={units: -1}", "--set model={units: -1}: model.units: must be at least 1, not -1"),
+        ("modle.units=1", "--set modle.units=1: modle: unknown key; did you mean model?"),
         ("num_slots=8", "did you mean model.attention.num_slots?"),
         ("batch_size=8", "batch_size: unknown key; did you mean training.batch_size or decoding.batch_size?"),
     ],

@@ -86,16 +86,6 @@ def test_overrides_of_a_mapping_and_within_it_may_come_in_either_order(load, ord
     assert (config.model.units, config.model.layers) == (5, 1)
 
 
-def test_errors_name_the_override_of_the_wrong_value(load):
-    text = COPY + "model:\n  units: 0\n"
-    with pytest.raises(ConfigError, match=r"^--set model.units=-1: model.units: .*not -1"):
-        load(text, "model.units=-1")
-    with pytest.raises(ConfigError, match=r"^--set model=\{units: -1\}: model.units: .*not -1"):
-        load(text, "model={units: -1}")
-    with pytest.raises(ConfigError, match=r"^--set modle.units=1: modle: .*model\?"):
-        load(COPY, "modle.units=1")
-
-
 def test_the_runs_of_a_sweep_are_its_cells_and_the_union_of_its_grids(load):
     text = COPY + (
         "sweep:\n"
