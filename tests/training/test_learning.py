@@ -126,7 +126,6 @@ def test_an_optimizer_does_not_sum_gradients_over_replicas_again(name):
 def test_optimizers_take_the_epsilon_of_the_config():
     assert make_optimizer(TrainingConfig(adam_epsilon=1e-3)).epsilon == 1e-3
     assert make_optimizer(TrainingConfig(adam_epsilon=1e-3, optimizer="rmsprop")).epsilon == 1e-3
-    assert make_optimizer(TrainingConfig(optimizer="sgd", optimizer_options={"momentum": 0.5})).momentum == 0.5
 
 
 @pytest.mark.parametrize(
