@@ -48,7 +48,7 @@ test-long: $(VENV)/installed
 test-all: test test-rest test-long
 
 test-addons: .venv-addons/installed
-	.venv-addons/bin/python $(PYTEST) tests/attention/test_addons.py tests/docs/test_from_tfa.py
+	.venv-addons/bin/python $(PYTEST) tests/docs/test_from_tfa.py
 
 test-backends: $(BACKENDS:%=test-%)
 

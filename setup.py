@@ -51,7 +51,6 @@ setup(
         "test": [
             CJK,
             *ONNX,
-            "PYEVALB>=0.1.3,<0.2",
             ROUGE,
             *SPEECH,
             "pytest>=8,<10",

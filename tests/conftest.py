@@ -53,9 +53,9 @@ def times(request):
 
 @pytest.fixture(scope="session")
 def command():
-    """command(folder, module, arguments..., stdin="") runs `python -m module arguments` in a folder, quickly in a fork.
+    """command(folder, module, arguments..., stdin="", may_fail=False) runs `python -m module arguments` in a folder.
 
-    Returns [status, stdout, stderr].
+    As `run_python` does, but quickly in a fork: returns the completed process.
     """
     with fork_server.commands() as run:
         yield run

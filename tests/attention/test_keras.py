@@ -1,19 +1,18 @@
-"""Every mechanism is an ordinary Keras layer: shapes, functional models, `.keras` files."""
+"""Every mechanism is an ordinary Keras layer: shapes, functional models, `.keras` files, TensorFlow Lite."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.mechanisms import EVERY_CASE, EVERY_NAME, KERAS_3, SIZES, B, D, S, T, make, random
-from helpers.models import make_model, padded
+from helpers.mechanisms import CASES, EVERY_CASE, EVERY_NAME, KERAS_3, SIZES, B, D, S, T, identify, make, random
+from helpers.models import make_model
 from helpers.repository import run_python
 
 from memattn import attention
-from memattn.data.vocabulary import EOS
 
-SOURCE = np.array([[4, 5, 6, 7, 0], [8, 4, 0, 0, 0]] * 4, np.int32)
+in_keras_3 = pytest.mark.skipif(not KERAS_3, reason="Keras 2 has no such test, and converts otherwise")
 
 
-@pytest.mark.skipif(not KERAS_3, reason="Keras 2 has no such test")
+@in_keras_3
 @pytest.mark.parametrize("name", EVERY_NAME)
 def test_mechanisms_pass_the_layer_test_of_keras(name):
     """The test of Keras checks the config, building by shapes, symbolic calls and mixed precision."""
@@ -73,42 +72,69 @@ def test_ragged_values_and_values_of_unknown_width_are_refused():
         make("memory", {})(tf.keras.Input([None, D]), tf.keras.Input([None, None]))
 
 
-def functional():
-    """A model that classifies each token of a source from its embedding and context; the embedding makes the masks."""
-    source = tf.keras.Input([None], dtype="int32")
-    embedded = tf.keras.layers.Embedding(9, D, mask_zero=True)(source)
-    context, _ = make("memory", {})(embedded, embedded, return_attention_scores=True)
-    features = tf.keras.layers.Concatenate()([embedded, context])
-    return tf.keras.Model(source, tf.keras.layers.Dense(2)(features))
-
-
 def test_keras_compiles_mechanisms_that_are_not_recurrent():
     compiled = {name: make(name, {}).supports_jit for name in ("memory", "local_m", "local_p", "monotonic")}
     assert compiled == {"memory": True, "local_m": False, "local_p": True, "monotonic": False}
 
 
-LOAD = """
-import sys
-import numpy as np
-import tensorflow as tf
-import memattn
-[getattr(memattn, name) for name in dir(memattn)]  # imports the classes, which registers them with Keras
-for path in sys.argv[1:]:
-    data = np.load(path + ".npz")
-    model = tf.keras.models.load_model(path + ".keras")
-    arguments = [tf.constant(data[f"arr_{i}"]) for i in range(len(data.files) - 1)]
-    np.testing.assert_allclose(model(*arguments), data[f"arr_{len(arguments)}"], atol=1e-5)
-"""
-
-
 @pytest.mark.slow
-def test_models_are_loaded_in_a_new_process_with_equal_outputs(tmp_path):
-    pair = padded([[4, 5, EOS]]), padded([[5, EOS]])
-    for name, model, arguments in (
-        ("layer", functional(), [tf.constant(SOURCE)]),
-        ("model", make_model("memory", {}, layers=2, tie_embeddings="all"), pair),
-    ):
-        model.save(tmp_path / f"{name}.keras")
-        np.savez(tmp_path / f"{name}.npz", *arguments, model(*arguments))
-    result = run_python("-c", LOAD, tmp_path / "layer", tmp_path / "model")
-    assert result.returncode == 0, result.stderr[-3000:]
+def test_models_are_loaded_in_a_new_process(tmp_path):
+    """Importing the classes registers them with Keras."""
+    states = tf.keras.Input([None, D])
+    tf.keras.Model(states, make("memory", {})(states, states)).save(tmp_path / "layer.keras")
+    make_model("memory", {}, layers=2, tie_embeddings="all").save(tmp_path / "model.keras")
+    code = "import sys, memattn, tensorflow as tf; [getattr(memattn, name) for name in dir(memattn)]; "
+    code += "[tf.keras.models.load_model(path) for path in sys.argv[1:]]"
+    run_python("-c", code, tmp_path / "layer.keras", tmp_path / "model.keras")
+
+
+MASK = np.array([[True, True, False, True, False]])
+
+
+def has_independent_steps(case):
+    """Whether a mechanism's decoder steps do not depend on each other."""
+    return make(*case).supports_jit
+
+
+CONVERTED = [case for case in CASES if case[0] != "none" and has_independent_steps(case)]
+RECURRENT = [case for case in CASES if not case[1] and not has_independent_steps(case)]
+
+
+def mark_of(case):
+    """Two mechanisms stand for the others, which take long."""
+    return () if case in [("memory", {}), ("bahdanau", {})] else pytest.mark.long
+
+
+def model_of(case):
+    inputs = tf.keras.Input([T, D]), tf.keras.Input([S, D]), tf.keras.Input([S], dtype="bool")
+    query, value, mask = inputs
+    return tf.keras.Model(inputs, make(*case)(query, value, value_mask=mask, return_attention_scores=True))
+
+
+@in_keras_3
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [pytest.param(case, id=identify(case), marks=mark_of(case)) for case in CONVERTED])
+@pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated:UserWarning")
+def test_a_model_in_tensorflow_lite_computes_the_same(case):
+    model, inputs = model_of(case), [random(1, T, D), random(1, S, D, seed=2), MASK]
+    interpreter = tf.lite.Interpreter(model_content=tf.lite.TFLiteConverter.from_keras_model(model).convert())
+    interpreter.allocate_tensors()
+    inputs_by_shape = {array.shape: array for array in inputs}
+    for details in interpreter.get_input_details():
+        interpreter.set_tensor(details["index"], inputs_by_shape[tuple(details["shape"])])
+    interpreter.invoke()
+    outputs = [interpreter.get_tensor(output["index"]) for output in interpreter.get_output_details()]
+    expected = {tuple(output.shape): output for output in model(inputs)}
+    assert len(outputs) == len(expected) == 2
+    for output in outputs:
+        np.testing.assert_allclose(output, expected[output.shape], atol=1e-5)
+
+
+@in_keras_3
+@pytest.mark.slow
+@pytest.mark.parametrize("case", RECURRENT, ids=identify)
+def test_a_recurrent_mechanism_converts_to_tensorflow_lite_with_operations_of_tensorflow(case):
+    converter = tf.lite.TFLiteConverter.from_keras_model(model_of(case))
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
+    converter._experimental_lower_tensor_list_ops = False
+    assert converter.convert()

@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.equations import array
 from helpers.marks import CHOSEN
 from helpers.mechanisms import CASES, KERAS_3, B, D, S, T, identify, make, random
 
@@ -16,18 +17,9 @@ from memattn import attention
 pytestmark = pytest.mark.slow
 
 
-def array(value):
-    return tf.convert_to_tensor(value).numpy()
-
-
 def random_weights(layer):
     """The random weights of a layer, flattened: those that hold more than zeros and ones."""
     return [values for values in (array(weight).ravel() for weight in layer.weights) if len(np.unique(values)) > 2]
-
-
-def assert_all_different(weights):
-    for first, second in itertools.combinations(weights, 2):
-        assert first.shape != second.shape or np.abs(first - second).max() > 1e-3
 
 
 @pytest.fixture(params=CASES, ids=identify)
@@ -42,15 +34,11 @@ on_representatives = pytest.mark.parametrize("case", REPRESENTATIVES, ids=identi
 
 def initialized(case, initializer):
     """A built layer with weights from the initializer; None if the mechanism takes no initializer."""
-    if not takes_initializer(case):
+    if "initializer" not in attention.mechanism(case[0]).constructor_arguments():
         return None
     layer = make(*case, initializer=initializer)
     layer.build((B, T, D), (B, S, D))
     return layer
-
-
-def takes_initializer(case):
-    return "initializer" in attention.mechanism(case[0]).constructor_arguments()
 
 
 INITIALIZERS = {
@@ -73,7 +61,8 @@ def test_no_two_weights_have_equal_initial_values(case, kind):
     if layer is None:
         return
     weights = random_weights(layer)
-    assert_all_different(weights)
+    for first, second in itertools.combinations(weights, 2):
+        assert first.shape != second.shape or np.abs(first - second).max() > 1e-3
     restored = type(layer).from_config(layer.get_config())
     restored.build((B, T, D), (B, S, D))
     for values, restored_values in zip(weights, random_weights(restored), strict=True):
@@ -118,18 +107,12 @@ MASKS = {
 }
 
 
-def random_layer(case):
-    """A layer with random weights."""
-    layer = make(*case)
-    layer.build((1, 1, D), (1, 1, D))
-    layer.set_weights([1.5 * random(*weight.shape, seed=5 + i) for i, weight in enumerate(layer.weights)])
-    return layer
-
-
 def test_padding_may_stand_anywhere(case):
     """Three queries of three values have the same contexts alone and in a batch with five, wherever padding stands."""
     mask = np.array([*MASKS.values(), [True] * 5])
-    query, value, layer = random(len(mask), 5, D), random(len(mask), 5, D, seed=2), random_layer(case)
+    query, value, layer = random(len(mask), 5, D), random(len(mask), 5, D, seed=2), make(*case)
+    layer.build((1, 1, D), (1, 1, D))
+    layer.set_weights([1.5 * random(*weight.shape, seed=5 + i) for i, weight in enumerate(layer.weights)])
     three = [batch[:1, :3].copy() for batch in (query, value)]
     for batch, short in zip((query, value), three, strict=True):
         for row, real in zip(batch, mask[:-1], strict=False):

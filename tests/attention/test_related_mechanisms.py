@@ -14,7 +14,7 @@ from helpers.equations import randomize, sigmoid, softmax
 
 from memattn.attention import build
 from memattn.attention.monotonic import linear_recurrence, next_alpha
-from memattn.attention.ops import SparseScores, contexts, dense_scores
+from memattn.attention.ops import SparseScores, contexts, dense_scores, run_loop
 
 B, S, T, E = 2, 5, 3, 3
 STATES, QUERIES, MASK = equations.STATES[:B, :S], equations.QUERIES[:B, :T], equations.mask()[:B, :S]
@@ -24,18 +24,13 @@ ARGUMENTS = {"units": E, "max_source_length": S, "initializer": "glorot_uniform"
 
 
 def scores_of(mechanism, seed=None):
-    """Returns the scores [B, T, S] of the T queries as a tensor. They are computed step by step, a query in each."""
+    """Returns the scores [B, T, S] of the T queries, which are computed step by step, a query in each."""
     memory = mechanism.memorize(tf.constant(STATES), tf.constant(MASK))
     state, scores_by_step = mechanism.initial_state(memory, 1), []
     for step in range(T):
         scores, state = mechanism.score(tf.constant(QUERIES[:, step : step + 1]), memory, state, seed)
         scores_by_step.append(scores[:, 0])
     return tf.stack(scores_by_step, 1)
-
-
-def run(mechanism, seed=None):
-    """Returns the scores [B, T, S] of `scores_of` as an array."""
-    return scores_of(mechanism, seed).numpy()
 
 
 def randomized(mechanism, scale=1.5):
@@ -110,7 +105,7 @@ KINDS = [
 @pytest.mark.parametrize("test_mode", ["soft", "hard"])
 def test_weights_equal_those_of_the_enumerated_process(name, options, width, test_mode):
     mechanism = randomized(build(name, {**options, "test_mode": test_mode}, **ARGUMENTS))
-    scores = run(mechanism)
+    scores = scores_of(mechanism)
     for row, length in enumerate(LENGTHS):
         stop_energies = energies(mechanism.stop_energy, row)[:, :length]
         p = sigmoid(stop_energies) if test_mode == "soft" else (stop_energies > 0).astype(float)
@@ -148,8 +143,8 @@ def test_adaptive_chunks_and_their_gradients_are_finite_for_energies_75_apart(ji
 @pytest.mark.parametrize("name", ["monotonic", "mocha", "matcha"])
 def test_noise_is_added_in_training_only_and_changes_with_the_seed(name):
     mechanism = randomized(build(name, {"test_mode": "soft", "noise": 2.0}, **ARGUMENTS))
-    plain = run(mechanism)
-    noisy, noisy_by_other_seed = (run(mechanism, tf.constant(seed)) for seed in ([1, 2], [1, 3]))
+    plain = scores_of(mechanism)
+    noisy, noisy_by_other_seed = (scores_of(mechanism, tf.constant(seed)) for seed in ([1, 2], [1, 3]))
     assert np.abs(noisy - plain).max() > 1e-3
     assert np.abs(noisy - noisy_by_other_seed).max() > 1e-3
 
@@ -250,7 +245,7 @@ def test_the_recurrence_equals_a_loop(length):
 @pytest.mark.parametrize("window", [1, 2, 10])
 def test_a_local_softmax_is_over_its_window(name, window):
     mechanism = randomized(build(name, {"window": window}, **{**ARGUMENTS, "units": U}))
-    actual = run(mechanism)
+    actual = scores_of(mechanism)
     (w_k,) = mechanism.key_layer.get_weights()
     for row, length in enumerate(LENGTHS):
         for step in range(T):
@@ -272,7 +267,7 @@ def test_a_local_softmax_is_over_its_window(name, window):
 @pytest.mark.parametrize("longest", [3, 5, 8])
 def test_location_is_a_softmax_of_the_query_alone(longest):
     mechanism = randomized(build("location", {}, **{**ARGUMENTS, "max_source_length": longest}))
-    actual = run(mechanism)
+    actual = scores_of(mechanism)
     (weights,) = mechanism.get_weights()
     for row, length in enumerate(LENGTHS):
         used = min(length, longest)
@@ -305,3 +300,23 @@ def test_linear_attention_takes_more_positions_than_float16_can_count():
     mechanism = build("linear", {}, dtype="mixed_float16", **ARGUMENTS)
     value = np.ones((1, 70_000, 2), np.float16)
     assert np.abs(mechanism(np.ones((1, 1, 2)), value)).max() > 1e-3
+
+
+def test_the_compiled_gradient_of_a_loop_over_steps_copies_no_outputs_of_all_steps():
+    """Why a loop's outputs are lists: XLA copies an array of a loop whose gradient both reads and writes it."""
+
+    @tf.function(jit_compile=True)
+    def gradient(x):
+        def step(time, inputs, power):
+            return [power[:, None]], power * x
+
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            (powers,) = run_loop(step, x, tf.zeros([1, 5]), num_outputs=1, dtype=x.dtype)  # x, x^2, ... [1, 5, F]
+            loss = tf.reduce_sum(tf.sin(powers))
+        return tape.gradient(loss, x)
+
+    text = gradient.experimental_get_compiler_ir(tf.zeros([1, 11]))(stage="optimized_hlo")
+    in_loops = text.partition("ENTRY")[0].splitlines()
+    copies = [line for line in in_loops if " copy(" in line and "f32[5,1,11]" in line.split("copy(")[0]]
+    assert copies == []

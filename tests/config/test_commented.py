@@ -34,9 +34,9 @@ def test_every_printed_value_has_its_description_above():
 @pytest.mark.slow
 def test_the_command_prints_the_config_with_its_overrides_and_trains_nothing(command, tmp_path):
     arguments = ["--config", "copy/small", "--set", "model.units=64", "--print_config"]
-    status, stdout, stderr = command(tmp_path, "memattn.train", *arguments)
-    assert (status, stderr) == (0, "")
-    assert yaml.safe_load(stdout)["model"]["units"] == 64
+    result = command(tmp_path, "memattn.train", *arguments)
+    assert result.stderr == ""
+    assert yaml.safe_load(result.stdout)["model"]["units"] == 64
     assert list(tmp_path.iterdir()) == []
 
 

@@ -15,12 +15,12 @@ COPY = "data: {copy: {}}\n"
 
 @pytest.fixture
 def load(tmp_path):
-    """Loads a config from its text."""
+    """load(text, overrides..., name=text) loads config.yaml with a text, and with other configs by name beside it."""
 
-    def load(text=COPY, *overrides):
-        path = tmp_path / "config.yaml"
-        path.write_text(text, encoding="utf-8")
-        return configs.load(str(path), list(overrides))
+    def load(text=COPY, *overrides, **others):
+        for name, content in {"config": text, **others}.items():
+            (tmp_path / f"{name}.yaml").write_text(content, encoding="utf-8")
+        return configs.load(str(tmp_path / "config.yaml"), list(overrides))
 
     return load
 
@@ -84,18 +84,6 @@ def test_overrides_of_a_mapping_and_within_it_may_come_in_either_order(load, ord
     overrides = ["model={units: 5, attention: {name: memory, num_slots: 9}}", "model.layers=1"]
     config = load(COPY, *overrides[::order])
     assert (config.model.units, config.model.layers) == (5, 1)
-
-
-def test_errors_name_the_line_or_the_override_of_the_wrong_value(load):
-    text = COPY + "model:\n  units: 0\n"
-    with pytest.raises(ConfigError, match=r"config.yaml:3: model.units: .*not 0"):
-        load(text)
-    with pytest.raises(ConfigError, match=r"^--set model.units=-1: model.units: .*not -1"):
-        load(text, "model.units=-1")
-    with pytest.raises(ConfigError, match=r"^--set model=\{units: -1\}: model.units: .*not -1"):
-        load(text, "model={units: -1}")
-    with pytest.raises(ConfigError, match=r"^--set modle.units=1: modle: .*model\?"):
-        load(COPY, "modle.units=1")
 
 
 def test_the_runs_of_a_sweep_are_its_cells_and_the_union_of_its_grids(load):
@@ -172,27 +160,14 @@ def test_a_sweep_is_checked_before_its_first_run_starts(load, sweep, message):
         expand(load(COPY + f"sweep: {{{sweep}}}"))
 
 
-@pytest.fixture
-def load_files(tmp_path):
-    """Writes configs by name (`__` stands for a slash) and loads the first."""
-
-    def load_files(*overrides, **texts):
-        for name, text in texts.items():
-            path = tmp_path / f"{name.replace('__', '/')}.yaml"
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        return configs.load(str(tmp_path / f"{next(iter(texts)).replace('__', '/')}.yaml"), list(overrides))
-
-    return load_files
-
-
-def test_a_config_overrides_the_keys_of_its_base(load_files):
-    config = load_files(
-        "training.seed=5",
-        study__run="base: ../paper.yaml\ntraining: {batch_size: 4}\nmodel: {attention: {encoder_scoring: sigmoid}}\n",
-        paper="base: all.yaml\nmodel: {attention: {num_slots: 8}}\ntraining: {batch_size: 2, seed: 3}\n",
-        all="data: {copy: {max_length: 7}}\nmodel: {units: 5, attention: {name: memory, num_slots: 4}}\n",
-    )
+def test_a_config_overrides_the_keys_of_its_base(load, tmp_path):
+    (tmp_path / "study").mkdir()
+    bases = {
+        "study/paper": "base: ../all.yaml\nmodel: {attention: {num_slots: 8}}\ntraining: {batch_size: 2, seed: 3}\n",
+        "all": "data: {copy: {max_length: 7}}\nmodel: {units: 5, attention: {name: memory, num_slots: 4}}\n",
+    }
+    text = "base: study/paper.yaml\ntraining: {batch_size: 4}\nmodel: {attention: {encoder_scoring: sigmoid}}\n"
+    config = load(text, "training.seed=5", **bases)
     assert (config.data.copy.max_length, config.model.units) == (7, 5)
     assert (config.training.batch_size, config.training.seed) == (4, 5)
     expected = {"name": "memory", "num_slots": 8, "encoder_scoring": "sigmoid", "decoder_scoring": "softmax"}
@@ -200,16 +175,16 @@ def test_a_config_overrides_the_keys_of_its_base(load_files):
     assert "base" not in configs.to_dict(config)
 
 
-def test_another_kind_of_model_drops_the_keys_that_it_does_not_have(load_files):
+def test_another_kind_of_model_drops_the_keys_that_it_does_not_have(load):
     below = COPY + "model: {layers: 3, mix: false, attention: {name: bahdanau}}\n"
     model = {"kind": "extended", "cell": "cgru", "width": 4, "layers": 3, "units": 9, "dropout": 0.2}
-    config = load_files(run="base: below.yaml\nmodel: {kind: extended, units: 9}\n", below=below)
+    config = load("base: below.yaml\nmodel: {kind: extended, units: 9}\n", below=below)
     assert configs.to_dict(config)["model"] == model
     for overrides in (["model.kind=extended", "model.units=9"], ["model.units=9", "model.kind=extended"]):
-        assert load_files(*overrides, run=below) == config
-    runs = expand(load_files(run=below + "sweep: {cells: [{model.units: 9, model.kind: extended}]}\n"))
+        assert load(below, *overrides) == config
+    runs = expand(load(below + "sweep: {cells: [{model.units: 9, model.kind: extended}]}\n"))
     assert list(runs.values()) == [config]
-    back = load_files("model.kind=seq2seq", run="base: below.yaml\nmodel: {kind: extended, width: 1}\n", below=below)
+    back = load("base: below.yaml\nmodel: {kind: extended, width: 1}\n", "model.kind=seq2seq", below=below)
     assert (back.model.layers, back.model.mix) == (3, True)
 
 
@@ -220,36 +195,36 @@ def test_unknown_kinds_and_keys_of_other_kinds_are_refused(load, changes):
         load(COPY + f"model: {{{changes}}}")
 
 
-def test_a_sweep_replaces_that_of_the_base(load_files):
+def test_a_sweep_replaces_that_of_the_base(load):
     below = COPY + "sweep: {grid: {model.units: [1, 2]}, cells: [{training.seed: 1}]}\n"
-    config = load_files(run="base: below.yaml\nsweep: {grid: {model.units: [3]}}\n", below=below)
+    config = load("base: below.yaml\nsweep: {grid: {model.units: [3]}}\n", below=below)
     assert list(expand(config)) == ["units=3"]
-    assert list(expand(load_files(run="base: below.yaml\n", below=below))) == ["seed=1-units=1", "seed=1-units=2"]
-    assert load_files(run="base: below.yaml\nsweep: null\n", below=below).sweep is None
+    assert list(expand(load("base: below.yaml\n", below=below))) == ["seed=1-units=1", "seed=1-units=2"]
+    assert load("base: below.yaml\nsweep: null\n", below=below).sweep is None
 
 
-def test_an_error_names_the_file_that_holds_the_value(load_files):
+def test_an_error_names_the_file_that_holds_the_value(load):
     wrong = COPY + "model:\n  units: 0\n"
     with pytest.raises(ConfigError, match="below.yaml:3: model.units: .*not 0$"):
-        load_files(run="base: below.yaml\nmodel: {layers: 1}\n", below=wrong)
-    assert load_files(run="base: below.yaml\nmodel: {units: 1}\n", below=wrong).model.units == 1
-    with pytest.raises(ConfigError, match="run.yaml:3: model.units: .*not -1$"):
-        load_files(run="base: below.yaml\nmodel:\n  units: -1\n", below=wrong)
+        load("base: below.yaml\nmodel: {layers: 1}\n", below=wrong)
+    assert load("base: below.yaml\nmodel: {units: 1}\n", below=wrong).model.units == 1
+    with pytest.raises(ConfigError, match="config.yaml:3: model.units: .*not -1$"):
+        load("base: below.yaml\nmodel:\n  units: -1\n", below=wrong)
 
 
 @pytest.mark.parametrize(
     ("base", "message"),
     [
-        ("3", r"run.yaml:1: base: expected the path of another config, not 3$"),
-        ("nowhere.yaml", r"run.yaml:1: base: no such file: .*nowhere.yaml; shipped configs: .*copy/small"),
-        (".", r"run.yaml:1: base: no such file: "),
-        ("run.yaml", r"run.yaml:1: base: run.yaml is this file, or has this file as its base"),
-        ("other.yaml", r"other.yaml:1: base: ./run.yaml is this file, or has this file as its base"),
+        ("3", r"config.yaml:1: base: expected the path of another config, not 3$"),
+        ("nowhere.yaml", r"config.yaml:1: base: no such file: .*nowhere.yaml; shipped configs: .*copy/small"),
+        (".", r"config.yaml:1: base: no such file: "),
+        ("config.yaml", r"config.yaml:1: base: config.yaml is this file, or has this file as its base"),
+        ("other.yaml", r"other.yaml:1: base: ./config.yaml is this file, or has this file as its base"),
     ],
 )
-def test_an_unusable_base_is_refused(load_files, base, message):
+def test_an_unusable_base_is_refused(load, base, message):
     with pytest.raises(ConfigError, match=message):
-        load_files(run=f"base: {base}\n{COPY}", other="base: ./run.yaml\n")
+        load(f"base: {base}\n{COPY}", other="base: ./config.yaml\n")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""A web server for tests of downloads."""
+"""A web server for tests of downloads, and programs in place of those that recipes call."""
 
 import functools
 import http.server
+import os
 import threading
 
 import pytest
@@ -29,3 +30,17 @@ def serve(tmp_path_factory, monkeypatch):
 
         yield write
         server.shutdown()
+
+
+@pytest.fixture
+def program(tmp_path_factory, monkeypatch):
+    """program(name, text) puts an executable text in place of a program; returns its path."""
+    folder = tmp_path_factory.mktemp("programs")
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    def write(name, text):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+        return folder / name
+
+    return write

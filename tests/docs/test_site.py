@@ -9,7 +9,7 @@ import sys
 import urllib.parse
 
 import pytest
-from helpers.browser import browser
+from helpers.pages import browser
 from helpers.repository import ROOT
 
 PHONE, LAPTOP = 400, 1366  # pixels

@@ -72,15 +72,17 @@ def follow(command, tmp_path, monkeypatch):
     """
     monkeypatch.chdir(tmp_path)
 
-    def execute(name, *arguments, runs):
-        """Returns status, standard output and standard error of a command."""
+    def execute(name, *arguments, runs, fails):
+        """Runs a command; returns what it prints, on standard error if it fails."""
         if name in runs:
             return runs[name](*arguments)
         stdin = ""
         if "<" in arguments:
             *arguments, _, file = arguments
             stdin = (tmp_path / file).read_text(encoding="utf-8")
-        return command(tmp_path, name.replace("-", "."), *arguments, stdin=stdin)
+        result = command(tmp_path, name.replace("-", "."), *arguments, stdin=stdin, may_fail=fails)
+        assert bool(result.returncode) == fails
+        return result.stderr if fails else result.stdout
 
     def follow(page, changes, runs=()):
         namespace = {}
@@ -93,12 +95,9 @@ def follow(command, tmp_path, monkeypatch):
                     exec(block.code, namespace)
                 yield block, printed.getvalue()
             elif block.language == "sh" and "curl" not in block.code:
-                printed = ""
-                for line in block.code.replace("\\\n", " ").splitlines():
-                    status, out, errors = execute(*shlex.split(line), runs=dict(runs))
-                    assert bool(status) == any("error: " in line for line in block.output), errors
-                    printed += errors if status else out
-                yield block, printed
+                fails = any("error: " in line for line in block.output)
+                lines = block.code.replace("\\\n", " ").splitlines()
+                yield block, "".join(execute(*shlex.split(line), runs=dict(runs), fails=fails) for line in lines)
 
     yield follow
     plt.close("all")
@@ -153,20 +152,19 @@ def test_a_sweep_compares_four_mechanisms(follow, command, tmp_path, monkeypatch
     """Two seeds of two of the mechanisms, two training steps."""
 
     def run(module, label, folder, arguments, _):
-        status, out, errors = command(tmp_path, module, "--run_dir", folder, *arguments)
-        assert status == 0, errors
-        print("".join(f"{label} {line}\n" for line in out.splitlines()))
-        return status
+        printed = command(tmp_path, module, "--run_dir", folder, *arguments).stdout
+        print("".join(f"{label} {line}\n" for line in printed.splitlines()))
+        return 0
 
     def sweep(*arguments):
         if "--list" in arguments:
-            return command(tmp_path, "memattn.sweep", *arguments)
+            return command(tmp_path, "memattn.sweep", *arguments).stdout
         options = dict(zip(arguments[::2], arguments[1::2], strict=True))
         config, folder = configs.load(options.pop("--config"), []), options.pop("--sweep_dir")
         given = {name.removeprefix("--"): value for name, value in options.items()}
         defaults = {"jobs": 1, "split": "valid", "average": None, "repeats": 1, "num_plots": 0, "strategy": "none"}
         assert runner.run_sweep(config, folder, **defaults, **given) == []
-        return 0, capsys.readouterr().out, ""
+        return capsys.readouterr().out
 
     monkeypatch.setattr(runner, "command", run)
     changes = {
@@ -187,8 +185,7 @@ def test_a_mechanism_outside_the_package_trains_and_is_tested(follow, command, t
     def tests(*arguments):
         _, module, *rest = arguments
         options = ["-p", "no:cacheprovider", "-k", "greedy"]
-        status, out, errors = command(tmp_path, module, *rest, *options)
-        return status, re.sub(r", \d+ deselected", "", out), errors
+        return re.sub(r", \d+ deselected", "", command(tmp_path, module, *rest, *options).stdout)
 
     changes = {
         "max_steps: 600, validate_every: 200": "max_steps: 2, validate_every: 2",

@@ -1,5 +1,6 @@
 """Trainings that are killed, commands on a full disk, and long runs: nothing is lost, damaged or piled up."""
 
+import functools
 import glob
 import os
 import random
@@ -9,7 +10,7 @@ import time
 
 import pytest
 from helpers.files import contents
-from helpers.repository import ROOT, run_command
+from helpers.repository import ROOT, run_python
 from helpers.runs import NO_STRATEGY, assert_same_run, latest
 
 from memattn.training.trainer import Trainer
@@ -47,13 +48,13 @@ def repeat_until_it_fits(disk, step, run):
     for number in range(SIZE // step):
         free = number * step
         fill_except(disk, free)
-        status, stdout, stderr = run()
-        if not status:
+        result = run()
+        if not result.returncode:
             assert number > 0  # the disk was full at least once
             return
-        outcome = f"{free} bytes free: status {status}\n{stdout}\n{stderr}"
-        errors = [line for line in stderr.splitlines() if "error: " in line]
-        assert status == 1 and len(errors) == 1 and "Traceback" not in stderr, outcome
+        outcome = f"{free} bytes free: status {result.returncode}\n{result.stdout}\n{result.stderr}"
+        errors = [line for line in result.stderr.splitlines() if "error: " in line]
+        assert result.returncode == 1 and len(errors) == 1 and "Traceback" not in result.stderr, outcome
         assert all("No space left on device" in line for line in errors), outcome
         yield contents(disk)
 
@@ -69,9 +70,10 @@ def test_training_resumes_once_a_full_disk_has_room(command, disk, write_config,
     changes = {"training.max_steps": 8, "training.validate_every": 4, "training.checkpoint_every": 2}
     train = ["memattn.train", f"--config={write_config(changes)}", "--strategy=none"]
     uninterrupted, interrupted = str(tmp_path / "uninterrupted"), str(disk / "run")
-    assert command(tmp_path, *train, f"--run_dir={uninterrupted}")[0] == 0
+    command(tmp_path, *train, f"--run_dir={uninterrupted}")
     room, saved_step = times(short=256, full=4) << 10, 0
-    for _ in repeat_until_it_fits(disk, room, lambda: command(tmp_path, *train, f"--run_dir={interrupted}")):
+    run = functools.partial(command, tmp_path, *train, f"--run_dir={interrupted}", may_fail=True)
+    for _ in repeat_until_it_fits(disk, room, run):
         assert newest_step(interrupted) >= saved_step  # no checkpoint is lost
         saved_step = newest_step(interrupted)
     assert_same_run(uninterrupted, interrupted)
@@ -84,9 +86,10 @@ def test_preparation_succeeds_once_a_full_disk_has_room(command, disk, tmp_path,
         (tmp_path / name).write_text("der Mann läuft über die Straße .\n" * 400, encoding="utf-8")
     prepare = ["memattn.prepare", "parallel", f"--train={tmp_path / 'train'}", f"--valid={tmp_path / 'valid'}"]
     prepare += ["--source=a", "--target=b", "--bpe_units=20", "--workers=1"]
-    assert command(tmp_path, *prepare, f"--folder={tmp_path / 'uninterrupted'}")[0] == 0
+    command(tmp_path, *prepare, f"--folder={tmp_path / 'uninterrupted'}")
     room = times(short=16, full=4) << 10
-    for on_disk in repeat_until_it_fits(disk, room, lambda: command(tmp_path, *prepare, f"--folder={disk / 'data'}")):
+    run = functools.partial(command, tmp_path, *prepare, f"--folder={disk / 'data'}", may_fail=True)
+    for on_disk in repeat_until_it_fits(disk, room, run):
         assert "data/manifest.json" not in on_disk
     prepared, expected = contents(disk / "data"), contents(tmp_path / "uninterrupted")
     assert prepared.keys() == expected.keys()
@@ -103,12 +106,12 @@ def test_a_run_killed_at_random_moments_equals_an_uninterrupted_one(write_config
     changes = {"training.max_steps": max(60, 8 * CHECKPOINT_EVERY * kills), "training.validate_every": 20}
     config = write_config({**changes, "training.checkpoint_every": CHECKPOINT_EVERY})
     uninterrupted, interrupted = str(tmp_path / "uninterrupted"), str(tmp_path / "interrupted")
-    finished = run_command("memattn.train", "--config", config, "--run_dir", uninterrupted, timeout=1200)
-    assert finished.returncode == 0, finished.stderr
+    run_python("-m", "memattn.train", "--config", config, "--run_dir", uninterrupted, timeout=1200)
+    command = [sys.executable, "-m", "memattn.train", "--config", config, "--run_dir", interrupted]
     chance, kills_while_writing, saved_step = random.Random(3), 0, 0
     for kill in range(kills):
         before = latest(interrupted)
-        process = start(config, interrupted)
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         while process.poll() is None and latest(interrupted) == before:
             time.sleep(0.01)
         assert process.poll() is None, process.communicate()
@@ -123,17 +126,10 @@ def test_a_run_killed_at_random_moments_equals_an_uninterrupted_one(write_config
         assert newest_step(interrupted) >= saved_step  # no checkpoint is lost
         saved_step = newest_step(interrupted)
     assert kills_while_writing or kills < 10
-    finished = run_command("memattn.train", "--config", config, "--run_dir", interrupted, timeout=1200)
-    assert finished.returncode == 0, finished.stderr
+    finished = run_python("-m", "memattn.train", "--config", config, "--run_dir", interrupted, timeout=1200)
     checkpoint = os.path.join(interrupted, "checkpoints", f"step-{saved_step}")
     assert f"resuming from {checkpoint}" in finished.stdout
     assert_same_run(uninterrupted, interrupted)
-
-
-def start(config, run_dir):
-    """Starts a training; returns its process."""
-    command = [sys.executable, "-m", "memattn.train", "--config", config, "--run_dir", run_dir]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
 def is_writing(run_dir):

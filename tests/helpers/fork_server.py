@@ -20,19 +20,21 @@ MEMORY = 12 << 30  # bytes of address space that a command may use
 
 @contextlib.contextmanager
 def commands():
-    """Starts a server; yields run(folder, module, arguments..., stdin="").
+    """Starts a server; yields run(folder, module, arguments..., stdin="", may_fail=False).
 
-    `run` does `python -m module arguments` in a folder and returns [status, stdout, stderr]. The status of a command
-    that a signal ended is minus the signal's number: -14 for a command that took too long.
+    `run` does `python -m module arguments` in a folder and returns the completed process. Its exit status must be 0,
+    unless it may fail; where a signal ended it, the status is minus the signal's number: -14 if it took too long.
     """
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "scripts", ROOT / "tests")))}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     server, lock = subprocess.Popen([sys.executable, "-m", "helpers.fork_server"], env=env, **pipes), threading.Lock()
 
-    def run(*command, stdin=""):
+    def run(*command, stdin="", may_fail=False):
         with lock:
             print(json.dumps([stdin, *map(str, command)]), file=server.stdin, flush=True)
-            return json.loads(server.stdout.readline())
+            result = subprocess.CompletedProcess(command, *json.loads(server.stdout.readline()))
+        assert may_fail or result.returncode == 0, result.stderr[-3000:]
+        return result
 
     yield run
     server.communicate()  # closes standard input, which ends the server

@@ -1,6 +1,9 @@
-"""Pages of docs/ and their code blocks."""
+"""Pages of docs/ and their code blocks, and the browser in which pages are tested."""
 
 import re
+import shutil
+
+import pytest
 
 from helpers.repository import ROOT
 
@@ -30,3 +33,12 @@ def run_block(text, tmp_path, monkeypatch, replacements=()):
     namespace = {}
     exec(code, namespace)
     return namespace
+
+
+def browser():
+    """The path of a browser; without one, the test is skipped."""
+    names = "chromium", "chromium-browser", "google-chrome"
+    path = next(filter(None, map(shutil.which, names)), None)
+    if not path:
+        pytest.skip(f"needs one of {', '.join(names)}")
+    return path

@@ -17,6 +17,7 @@ from memattn import files
 from memattn.runs.result import Result
 from memattn.runs.run import Run
 from memattn.serving.translator import from_trained
+from memattn.training.step import TrainingStep
 from memattn.training.trainer import Trainer
 
 TINY = {
@@ -138,6 +139,17 @@ def latest(run_dir):
         return tf.train.latest_checkpoint(Run(run_dir).checkpoints)
     except (tf.errors.OpError, ValueError):
         return None
+
+
+def before_each_step(monkeypatch, act):
+    """Calls act(training_step, number, learning_rate) before each training step; numbers count from 0."""
+    call = TrainingStep.__call__
+
+    def act_then_step(self, batches, number, learning_rate):
+        act(self, number, learning_rate)
+        return call(self, batches, number, learning_rate)
+
+    monkeypatch.setattr(TrainingStep, "__call__", act_then_step)
 
 
 def stopping_after(save, step):

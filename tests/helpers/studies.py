@@ -47,7 +47,7 @@ def run_in_forks(command, folder, monkeypatch):
 
     def run_forked(module, name, run_dir, arguments, processes):
         del name, processes
-        return command(folder, module, "--run_dir", run_dir, *arguments)[0]
+        return command(folder, module, "--run_dir", run_dir, *arguments).returncode
 
     monkeypatch.chdir(folder)
     monkeypatch.setattr(runner.sweep, "command", run_forked)

@@ -131,7 +131,7 @@ def with_kind(kind, **changes):
 def test_a_run_is_evaluated_and_exported(tiny_config, command, tmp_path):
     run_dir = str(tmp_path / "run")
     assert train(tiny_config(with_kind("extended", **{"training.max_steps": 3})), run_dir, NO_STRATEGY) == 0
-    _, evaluated, _ = command(tmp_path, "memattn.eval", "--run_dir=run", "--repeats=1", "--plot=1")
+    evaluated = command(tmp_path, "memattn.eval", "--run_dir=run", "--repeats=1", "--plot=1").stdout
     assert "--plot: nothing drawn; the model has no attention, or every translation is empty\n" in evaluated
     assert 1 < Run(run_dir).result("valid").scores["perplexity"] < 100
     card = (tmp_path / "run/eval/valid/model_card.md").read_text("utf-8")

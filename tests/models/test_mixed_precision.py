@@ -19,7 +19,6 @@ from memattn.training.step import TrainingStep
 
 pytestmark = pytest.mark.slow
 
-
 PRECISIONS = ("mixed_float16", "mixed_bfloat16")
 MODEL_KINDS = {
     "lstm": lambda **options: make_model("memory", {"num_slots": 2}, **options),

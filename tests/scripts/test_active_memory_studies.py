@@ -158,8 +158,7 @@ def test_a_table_labels_shares_that_test_sequences_chose(tmp_path, command):
     ]
     (tmp_path / "table.json").write_text(json.dumps({"cells": cells}), encoding="utf-8")
     arguments = ["--output", "table", "--tasks", "addition", "--lengths", "50", "--models", "unweighted"]
-    status, _, errors = command(tmp_path, "scripts.adding_problem", *arguments)
-    assert not status, errors
+    command(tmp_path, "scripts.adding_problem", *arguments)
     lines = (tmp_path / "table.csv").read_text(encoding="utf-8").splitlines()
     assert [line.split(",")[4] for line in lines[1:]] == ["9", "25.0% (best epoch on test)", "50.0%"]
 

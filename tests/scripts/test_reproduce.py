@@ -59,8 +59,7 @@ def test_the_target_all_skips_studies_that_a_scale_lacks(command):
     paper = set(runner.available("paper"))
     assert {"table1", "table2", "figure8", "training_cost"} <= paper
     assert not {"baselines", "pace", "speech", "speech_time", "slots", "family"} & paper
-    status, stdout, stderr = command(ROOT, "scripts.reproduce", "all", "--scale=cpu", "--dry_run")
-    assert status == 0, stderr
+    stdout = command(ROOT, "scripts.reproduce", "all", "--scale=cpu", "--dry_run").stdout
     number = sum(map(len, runner.runs_of(runner.available("cpu"), "cpu").values()))
     assert len([line for line in stdout.splitlines() if line.startswith("| configs/studies/")]) == number > 60
     assert f"{number} runs" in stdout
@@ -255,9 +254,7 @@ def test_memories_stand_beside_attention_for_each_text_and_are_drawn_by_length_a
         run.result.scores["chrf"] = 40.0
     long_texts.long_texts(output, runs)
     rows = rows_of(output)
-    assert list(dict.fromkeys(row["text"] for row in rows)) == [
-        "bible.en-es.1", "bible.en-es.2", "bible.en-es.4", "bible.en-es.8", "descriptions.en-it", "synopses.en"
-    ]  # fmt: skip
+    assert {row["text"] for row in rows} == {*words, "descriptions.en-it", "synopses.en"}
     by_model = {row["model"]: row for row in rows if row["text"] == "bible.en-es.4"}
     assert by_model["windowed memory, K = 32"]["BLEU"] == "19.00"
     bahdanau = {(row["seeds"], row["BLEU"]) for row in rows if row["model"] == "Bahdanau"}
@@ -273,24 +270,21 @@ def test_memories_stand_beside_attention_for_each_text_and_are_drawn_by_length_a
         "_rouge": lambda seeds: {"rougeL": "30.00"},
     }.items():
         monkeypatch.setattr(long_texts, name, function)
-    drawn, by_length, loss_and_speed = {}, plots.by_length, plots.loss_and_speed
-    monkeypatch.setattr(plots, "by_length", lambda *given: drawn.update(length=given) or by_length(*given))
-    monkeypatch.setattr(plots, "loss_and_speed", lambda *given: drawn.update(slots=given) or loss_and_speed(*given))
+    drawn, by_length = [], plots.by_length
+    monkeypatch.setattr(plots, "by_length", lambda *given: drawn.append(given) or by_length(*given))
     long_texts.decoding(output, [run for run in runs if text_name(run) != "bible.en-es.1" or "num_slots" in run.name])
     times = {(row["text"], row["model"]): row for row in rows_of(output)}
     windowed = times["bible.en-es.4", "windowed memory, K = 32"]
     columns = ("source words", "speed-up, batch 32", "speed-up, batch 1")
     assert [windowed[column] for column in columns] == ["115", "1.50", "1.00"]
     assert times["bible.en-es.1", "windowed memory, K = 32"]["speed-up, batch 32"] == ""  # without attention
-    assert all((tmp_path / f"{name}.png").stat().st_size > 10_000 for name in drawn)
+    assert all((tmp_path / f"{name}.png").stat().st_size > 10_000 for name in ("length", "slots"))
     assert files.read_csv(output.path("rouge.csv"))[0]["rougeL"] == "30.00"
     assert {row["BLEU"] for row in files.read_csv(output.path("by_length.csv"))} == {"18.00"}
-    _, bleu, speed, _ = drawn["length"]
+    _, bleu, speed, _ = drawn[0]
     bleu, speed = ({line.name: line.points for line in lines} for lines in (bleu, speed))
     assert bleu["Bahdanau"] == dict.fromkeys((58, 115, 231), (20.0, 20.0, 20.0))
     assert speed["windowed memory, K = 32"] == dict.fromkeys((58, 115, 231), (1.5, 1.5, 1.5))
-    _, losses, _ = drawn["slots"]  # of the longest examples
-    assert {tuple(loss[1:]) for loss in losses} == {(slots, 1.0, 1.5) for slots in (16, 32, 64, 128)}
 
 
 @pytest.mark.parametrize("batch_size", [32, 1])
@@ -390,16 +384,9 @@ def test_a_missing_teacher_run_is_reported_before_anything_is_trained(monkeypatc
     ],
 )
 def test_invalid_arguments_are_reported(command, arguments, message):
-    status, _, stderr = command(ROOT, "scripts.reproduce", *arguments)
-    assert status == 2
-    assert re.match(f"error: {message}", stderr.splitlines()[-1])
-
-
-def test_windowed_memory_read_by_address_looks_the_same_in_every_picture():
-    additive, address = ({"name": "windowed_memory", "num_slots": 32, "read": read} for read in ("additive", "address"))
-    lines = line_styles([additive, address])
-    assert lines[0][0] != lines[1][0] and lines[0][1] != lines[1][1]
-    assert lines[::-1] == line_styles([address, additive])
+    result = command(ROOT, "scripts.reproduce", *arguments, may_fail=True)
+    assert result.returncode == 2
+    assert re.match(f"error: {message}", result.stderr.splitlines()[-1])
 
 
 @pytest.mark.parametrize("name", ["bahdanau", "luong_dot", "none", "linear", "windowed_memory"])
@@ -407,13 +394,3 @@ def test_a_few_lines_of_one_mechanism_have_its_dash_and_others(name):
     lines = line_styles([{"name": name}] * 4)
     assert lines[0] == (STYLES[name].colour.lower(), line_styles([{"name": name}])[0][1])
     assert len({dash for _, dash in lines}) == len({colour for colour, _ in lines}) == 4
-
-
-def test_memory_is_blue_with_a_lightness_and_a_dash_for_each_number_of_slots():
-    attentions = [{"name": "memory", "num_slots": slots} for slots in (1, 4, 16, 32, 64)]
-    lines = line_styles(attentions)
-    assert lines == [style for attention in attentions for style in line_styles([attention])]
-    assert len({dash for _, dash in lines}) == 5
-    brightness = [sum(bytes.fromhex(colour[1:])) for colour, _ in lines]
-    assert brightness == sorted(brightness, reverse=True)
-    assert lines[3][0].upper() == STYLES["memory"].colour

@@ -20,15 +20,9 @@ from memattn.evaluation.evaluate import read_split
 from memattn.models.interface import Ensemble
 from memattn.runs.trained import build_model, load
 from memattn.search.searcher import Searcher, decode, warm_up
-from memattn.search.translation import Hypotheses
 
 V = 32
 CONFIG = DecodingConfig(beam_size=3, n_best=3, length_penalty=1.0, jit_compile=False)
-
-
-def pairs(*, seed=0, number=7):
-    random = np.random.default_rng(seed)
-    return [[[*random.integers(4, 12, random.integers(0, 6)), EOS] for _ in range(2)] for _ in range(number)]
 
 
 def plain_model_1(sentences, rounds):
@@ -51,7 +45,8 @@ def plain_model_1(sentences, rounds):
 def test_the_lexicon_holds_the_probabilities_of_ibm_model_1(block, monkeypatch):
     monkeypatch.setattr(lexicon, "_BLOCK", block)
     monkeypatch.setattr(lexicon, "_ROUNDS", 3)
-    sentences = pairs()
+    random = np.random.default_rng(0)
+    sentences = [[[*random.integers(4, 12, random.integers(0, 6)), EOS] for _ in range(2)] for _ in range(7)]
     text = Corpus(*(Sentences.from_ids(list(side)) for side in zip(*sentences, strict=True)))
     probabilities = {(s, t): probability for s, t, probability in zip(*lexicon.learn(text, V), strict=True)}
     expected = plain_model_1(sentences, 3)
@@ -94,12 +89,6 @@ def search(model, source, lexicon=None, **options):
     return Searcher(model, dataclasses.replace(CONFIG, **options), lexicon)(source)
 
 
-def assert_same(actual, expected):
-    np.testing.assert_array_equal(actual.tokens, expected.tokens)
-    np.testing.assert_array_equal(actual.lengths, expected.lengths)
-    np.testing.assert_allclose(actual.scores, expected.scores, rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize(("tie", "coverage"), [("none", 0.5), slow("all", 0.0)])
 def test_scores_are_normalized_over_the_selection(tie, coverage):
     """Scores equal those of a search for each source alone, with the logits of all other tokens near minus infinity."""
@@ -125,7 +114,9 @@ def assert_normalized_over_the_selection(model, biases, coverage):
         for weight in biases:
             weight.assign(bias)
         expected = plain_search(source[None])
-        assert_same(Hypotheses(*(array[i : i + 1] for array in hypotheses)), expected)
+        np.testing.assert_array_equal(hypotheses.tokens[i : i + 1], expected.tokens)
+        np.testing.assert_array_equal(hypotheses.lengths[i : i + 1], expected.lengths)
+        np.testing.assert_allclose(hypotheses.scores[i : i + 1], expected.scores, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow

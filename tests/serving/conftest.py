@@ -1,10 +1,9 @@
 """Two models of raw text, trained once."""
 
 import pytest
-from helpers.runs import NO_STRATEGY
+from helpers.runs import NO_STRATEGY, tiny
 from helpers.texts import SETTINGS, sentences
 
-from memattn import config as configs
 from memattn.data.preparation import parallel
 from memattn.runs.trained import load
 from memattn.training.trainer import train
@@ -25,23 +24,18 @@ def runs(tmp_path_factory):
     parallel.prepare(files, SETTINGS, str(folder / "data"), 1)
     run_dirs = []
     for name in ("memory", "bahdanau"):
-        tree = {
+        changes = {
             "data": {"folder": str(folder / "data"), "num_buckets": 1},
             "model": {"layers": 1, "units": 48, "embedding_size": 48, "dropout": 0.0, "init_scale": 0.1},
-            "training": {
-                "batch_size": 50,
-                "learning_rate": 0.01,
-                "max_steps": 120,
-                "validate_every": 60,
-                "checkpoint_every": 60,
-                "jit_compile": False,
-            },
+            "model.attention": {"name": name},
+            "training.batch_size": 50,
+            "training.max_steps": 120,
+            "training.validate_every": 60,
+            "training.checkpoint_every": 60,
             "decoding": {"beam_size": 3, "batch_size": 8, "jit_compile": False},
         }
-        tree["model"]["attention"] = {"name": name}
-        config = configs.from_dict(tree)
         run_dirs.append(str(folder / name))
-        assert train(config, run_dirs[-1], NO_STRATEGY) == 0
+        assert train(tiny(changes), run_dirs[-1], NO_STRATEGY) == 0
     return run_dirs, folder
 
 

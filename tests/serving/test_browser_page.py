@@ -9,8 +9,8 @@ import subprocess
 import threading
 
 import pytest
-from helpers.browser import browser
 from helpers.files import lines_of
+from helpers.pages import browser
 from helpers.repository import ROOT, run_python
 
 from memattn.runs.trained import load
@@ -88,7 +88,7 @@ def page(runs, tmp_path_factory):
     """The folder of a page with both models, in float32."""
     folder = tmp_path_factory.mktemp("browser") / "page"
     flags = ["--format=onnx", f"--output={folder}", *(f"--run_dir={run}" for run in runs[0])]
-    result = run_python(ROOT / "scripts/browser_page.py", *flags)
+    result = run_python(ROOT / "scripts/browser_page.py", *flags, may_fail=True)
     if "ConnectionPool(" in result.stderr:  # of requests
         pytest.skip("needs the npm package onnxruntime-web, or a connection to download it")
     assert result.returncode == 0, result.stderr

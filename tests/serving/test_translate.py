@@ -64,14 +64,6 @@ def test_raw_files_have_the_scores_of_the_prepared_split(runs, trained, evaluate
     assert references[0].endswith(" .")
 
 
-def with_form(trained, form):
-    """The models of a trained run whose text has another form."""
-    run = Run(trained.runs[0].folder)
-    settings = dataclasses.replace(trained.tokenizer.settings, form=form)
-    run.tokenizer = SubwordTokenizer(settings, trained.tokenizer.codes)
-    return dataclasses.replace(trained, runs=[run])
-
-
 def with_decoding(trained, **changes):
     """A trained run with other options of the search."""
     decoding = dataclasses.replace(trained.config.decoding, **changes)
@@ -82,8 +74,7 @@ def with_decoding(trained, **changes):
 def test_each_split_and_file_has_a_folder_of_results(runs, command):
     flags_of = {"valid": [], "test": ["--split=test"], "test.en": ["--source=./test.en", "--target=test.de"]}
     for folder, flags in flags_of.items():
-        status, out, _ = command(runs[1], "memattn.eval", "--run_dir=memory", "--repeats=1", *flags)
-        assert status == 0
+        out = command(runs[1], "memattn.eval", "--run_dir=memory", "--repeats=1", *flags).stdout
         assert re.search("^written to (.*): result.json", out, re.MULTILINE)[1] == f"memory/eval/{folder}"
 
 
@@ -406,7 +397,9 @@ def test_a_slow_line_does_not_delay_earlier_lines(trained, monkeypatch):
 
 @pytest.mark.parametrize("form", ["raw", "truecased"])
 def test_white_space_around_a_line_and_double_blanks_change_nothing(trained, form):
-    translate = translator(with_form(trained, form))
+    run, settings = Run(trained.runs[0].folder), dataclasses.replace(trained.tokenizer.settings, form=form)
+    run.tokenizer = SubwordTokenizer(settings, trained.tokenizer.codes)
+    translate = translator(dataclasses.replace(trained, runs=[run]))
     odd = ["Haus Hund .", "Haus Hund .\n", " Haus Hund .\r\n", "\tHaus  Hund . ", "Haus\u00a0Hund ."]
     assert len(set(translate.translate(odd))) == 1
     assert translate.translate([" ", "\n", "\u00a0\u2003", "\t"]) == [""] * 4

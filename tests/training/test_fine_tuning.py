@@ -4,7 +4,6 @@ import shutil
 
 import numpy as np
 import pytest
-from helpers.files import cut
 from helpers.models import arrays
 from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, stopping_after, tiny, untrained
 
@@ -35,16 +34,12 @@ def tuning(tiny_config, base):
 def test_training_begins_with_the_best_weights_of_the_run(base, tuning, tmp_path):
     trainer = Trainer(tuning({"model.dropout": 0.3}), str(tmp_path / "run"), NO_STRATEGY)
     initial = load([base], [], None).model
-    for weight, expected in zip(arrays(trainer.run.model), arrays(initial), strict=True):
-        np.testing.assert_array_equal(weight, expected)
+    np.testing.assert_equal(arrays(trainer.run.model), arrays(initial))
     assert trainer.run.model.max_source_length == initial.max_source_length
     assert trainer.run.batches.longest_source < initial.max_source_length
 
 
-@pytest.mark.filterwarnings("ignore:.*(checkpoint skipped|missing)")
-def test_fine_tuning_resumes_without_its_initial_run_but_not_without_any_checkpoint(
-    base, tuning, tmp_path, monkeypatch
-):
+def test_fine_tuning_resumes_without_its_initial_run(base, tuning, tmp_path, monkeypatch):
     initial, run = str(shutil.copytree(base, tmp_path / "initial")), tmp_path / "resumed"
     config = tuning({"training.init_from": initial})
     assert train(config, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
@@ -55,12 +50,6 @@ def test_fine_tuning_resumes_without_its_initial_run_but_not_without_any_checkpo
     assert train(config, str(run), NO_STRATEGY) == 0
     assert_same_run(str(tmp_path / "uninterrupted"), str(run))
     assert evaluate(run)["config"]["training"]["init_from"] == initial
-    for name in ("checkpoints/checkpoint", "best/checkpoint"):
-        (run / name).unlink()
-    for index in run.rglob("*.index"):
-        cut(index)
-    with pytest.raises(RunError, match="move the folder away to start over"):
-        train(config, str(run), NO_STRATEGY)
 
 
 def test_an_initial_run_that_does_not_fit_is_refused_before_a_folder_is_created(base, tuning, tmp_path):
@@ -86,9 +75,7 @@ def test_the_number_of_slots_may_differ_where_no_weight_depends_on_it(tiny_confi
     base = untrained(tiny_config(means), tmp_path / "base")
     more = {"model.attention": {"name": "stretch_means", "num_slots": 6}, "training.init_from": base}
     model = Trainer(tiny_config(more), str(tmp_path / "run"), NO_STRATEGY).run.model
-    initial = load([base], [], None).model
-    for weight, expected in zip(arrays(model), arrays(initial), strict=True):
-        np.testing.assert_array_equal(weight, expected)
+    np.testing.assert_equal(arrays(model), arrays(load([base], [], None).model))
 
 
 def test_a_finished_run_trains_longer_where_max_steps_is_raised(finished, tiny_config, tmp_path, capsys):

@@ -106,8 +106,7 @@ def test_an_optimizer_resumes_from_a_checkpoint(name, options, tmp_path):
     resumed_optimizer.build(resumed.trainable_variables)
     Checkpoint(resumed, resumed_optimizer).read(path)
     update(resumed, resumed_optimizer)
-    for value, expected in zip(values(resumed), values(model), strict=True):
-        np.testing.assert_array_equal(value, expected)
+    np.testing.assert_equal(values(resumed), values(model))
 
 
 @pytest.mark.parametrize("name", [name if name == "adam" else slow(name) for name in OPTIMIZERS])
@@ -127,7 +126,6 @@ def test_an_optimizer_does_not_sum_gradients_over_replicas_again(name):
 def test_optimizers_take_the_epsilon_of_the_config():
     assert make_optimizer(TrainingConfig(adam_epsilon=1e-3)).epsilon == 1e-3
     assert make_optimizer(TrainingConfig(adam_epsilon=1e-3, optimizer="rmsprop")).epsilon == 1e-3
-    assert make_optimizer(TrainingConfig(optimizer="sgd", optimizer_options={"momentum": 0.5})).momentum == 0.5
 
 
 @pytest.mark.parametrize(

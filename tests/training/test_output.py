@@ -61,28 +61,12 @@ def test_skipped_updates_are_reported_on_a_line_of_their_own(monkeypatch, capsys
     assert reported([skipped], monkeypatch, capsys) == (all_skipped, [])
 
 
-def test_a_validation_is_reported_with_each_of_its_metrics():
-    line = training_log.validation_line(
-        1_200, {"bleu": 30.0, "exact_match": 12.34, "perplexity": 5.0}, 1.5, is_best=True
-    )
-    assert line == "validation at step 1,200: BLEU 30.00  exact match 12.3%  perplexity 5  (1.5 s)  best so far"
-
-
 @pytest.mark.parametrize(
-    ("pairs", "changes", "has_note"),
-    [
-        (29_000, {}, True),
-        (5_900_000, {}, False),
-        (29_000, {"training": {"learning_rate": 0.002}}, False),
-    ],
+    ("pairs", "rate", "has_note"), [(29_000, 1e-4, True), (5_900_000, 1e-4, False), (29_000, 0.002, False)]
 )
-def test_a_small_text_with_the_papers_learning_rate_is_remarked_upon(pairs, changes, has_note):
-    config = configs.from_dict({"data": {"folder": "text"}, **changes})
-    note = training_log.note_on_settings(config, pairs)
-    assert (note is not None) == has_note
-    if note:
-        assert "own_text/small and own_text/base" in note
-        assert "0.0001" in note
+def test_a_small_text_with_the_papers_learning_rate_is_remarked_upon(pairs, rate, has_note):
+    config = configs.from_dict({"data": {"folder": "text"}, "training": {"learning_rate": rate}})
+    assert bool(training_log.note_on_settings(config, pairs)) == has_note
 
 
 @pytest.mark.slow

@@ -6,11 +6,10 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from helpers.runs import NO_STRATEGY, assert_same_run
+from helpers.runs import NO_STRATEGY, assert_same_run, before_each_step
 
 from memattn.search.searcher import Searcher
 from memattn.training.distribution import Workers
-from memattn.training.step import TrainingStep
 from memattn.training.trainer import Stopping, Trainer, train
 
 SHORTER = {"training.max_steps": 4, "training.validate_every": 2, "training.checkpoint_every": 3}
@@ -38,15 +37,12 @@ def test_a_run_stopped_at_every_step_equals_an_uninterrupted_one(options, tiny_c
     monkeypatch.setattr("memattn.training.step._RAISE_AFTER", 2)  # so that the scale of float16's loss changes
     config = tiny_config({"data.num_buckets": 2, **options})
     assert train(config, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
-    step = TrainingStep.__call__
 
-    def step_then_terminate(self, *arguments):
-        results = step(self, *arguments)
+    def terminate(*_):
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)  # schedulers repeat the signal
-        return results
 
-    monkeypatch.setattr(TrainingStep, "__call__", step_then_terminate)
+    before_each_step(monkeypatch, terminate)
     statuses = []
     while not statuses or statuses[-1]:
         statuses.append(train(config, str(tmp_path / "interrupted"), NO_STRATEGY))
@@ -81,18 +77,6 @@ def test_a_run_stopped_in_every_validation_equals_an_uninterrupted_one(
     assert statuses == [128 + signal.SIGTERM] * 2 + [0]
     assert "stopped by SIGTERM at step 3; the same command resumes it" in capsys.readouterr().out
     assert_same_run(finished, tmp_path / "interrupted")
-
-
-@pytest.mark.slow
-def test_a_stopped_run_keeps_its_decays(tiny_config, tmp_path, made_up_scores, capsys):
-    made_up_scores(bleu=[10.0, 9.0, 11.0, 10.0, 10.0])
-    config = tiny_config({"training.max_steps": 15, "training.schedule": "plateau", "training.decay_factor": 0.1})
-    trainer = Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
-    assert trainer.train() == 0
-    assert capsys.readouterr().out.count("no better for ") == 3
-    rate_of_last_step = 0.01 * 0.1**2  # the validation after it decays the rate once more
-    assert trainer.run.training_step.optimizer.learning_rate.numpy() == pytest.approx(rate_of_last_step)
-    assert Trainer(config, str(tmp_path / "run"), NO_STRATEGY).run.progress.decays == 3
 
 
 def test_the_clock_of_checkpoints_restarts_with_each(monkeypatch):

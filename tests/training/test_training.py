@@ -8,17 +8,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.files import contents, cut
+from helpers.files import contents, cut, lines_of
 from helpers.marks import slow
 from helpers.models import BATCH, arrays, make_model
-from helpers.runs import NO_STRATEGY, evaluate, latest, stopping_after
+from helpers.runs import NO_STRATEGY, before_each_step, evaluate, latest, stopping_after
 
+from memattn import config as configs
 from memattn import xla
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS, PAD
 from memattn.errors import ConfigError, RunError
-from memattn.files import read_csv
-from memattn.runs.run import BEST, METADATA, VALIDATIONS, Run
+from memattn.files import read_csv, write_lines
+from memattn.runs.run import BEST, VALIDATIONS, Run
 from memattn.runs.trained import build_model
 from memattn.search.searcher import Searcher
 from memattn.training.step import TrainingStep, UpdateResult
@@ -76,13 +77,8 @@ def test_auto_chooses_xla_by_the_precision_in_which_the_model_computes(precision
 
 @pytest.mark.slow
 def test_training_runs_in_any_thread_with_the_rates_of_the_schedule(tiny_config, tmp_path, monkeypatch):
-    rates, step = [], TrainingStep.__call__
-
-    def recording_step(self, batches, number, learning_rate):
-        rates.append(learning_rate)
-        return step(self, batches, number, learning_rate)
-
-    monkeypatch.setattr(TrainingStep, "__call__", recording_step)
+    rates = []
+    before_each_step(monkeypatch, lambda training_step, number, rate: rates.append(rate))
     config = tiny_config({"training.schedule": "linear"})
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         assert pool.submit(train, config, str(tmp_path / "run"), NO_STRATEGY).result() == 0
@@ -112,7 +108,7 @@ def test_a_resumed_run_adds_its_time_to_the_time_before(tiny_config, tmp_path, m
 @pytest.mark.slow
 def test_an_interrupted_run_saves_a_checkpoint_though_nothing_can_be_printed(tiny_config, tmp_path, monkeypatch):
     config = tiny_config({"training.checkpoint_every": 1000})
-    monkeypatch.setattr(TrainingStep, "__call__", signalling_at(signal.SIGINT, 2))
+    before_each_step(monkeypatch, signalling_at(signal.SIGINT, 2))
     with open("/dev/full", "w", encoding="utf-8") as stdout, monkeypatch.context() as patched:
         patched.setattr("sys.stdout", stdout)
         assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 130
@@ -142,8 +138,6 @@ def test_updates_whose_gradients_are_not_finite_are_skipped(tiny_config, tmp_pat
     output = capsys.readouterr().out
     assert "step 2: updates skipped, as loss or gradient was not finite: 1" in output
     assert "step 4: updates skipped, as loss or gradient was not finite: 1" in output
-    with pytest.raises(RunError, match="not finite at step 3, .*bad_step-3.npz"):
-        train(tiny_config({**LEAN, "training.max_bad_steps": 1}), str(tmp_path / "strict"), NO_STRATEGY)
 
 
 @pytest.mark.slow
@@ -171,15 +165,8 @@ def test_a_second_training_of_a_run_is_refused_and_leaves_its_config(tiny_config
 
 
 def signalling_at(number, when):
-    """Returns a training step that is preceded by a signal if it is step `when`, counted from 0."""
-    call = TrainingStep.__call__
-
-    def step(self, batches, n, learning_rate):
-        if n == when:
-            os.kill(os.getpid(), number)
-        return call(self, batches, n, learning_rate)
-
-    return step
+    """Returns what sends a signal to this process before step `when`, counted from 0; for `before_each_step`."""
+    return lambda training_step, step, rate: step == when and os.kill(os.getpid(), number)
 
 
 @pytest.mark.slow
@@ -188,7 +175,7 @@ def test_a_run_whose_last_checkpoint_is_damaged_can_be_stopped_again(tiny_config
     config, run_dir = tiny_config({"training.checkpoint_every": 3}), str(tmp_path / "run")
     for last in (5, 4):  # the second time, the damaged checkpoint is newer than the last one
         with monkeypatch.context() as patched:
-            patched.setattr(TrainingStep, "__call__", signalling_at(signal.SIGTERM, last - 1))
+            before_each_step(patched, signalling_at(signal.SIGTERM, last - 1))
             assert train(config, run_dir, NO_STRATEGY) == 128 + signal.SIGTERM
         assert latest(run_dir).endswith(f"step-{last}")
         if last == 5:
@@ -218,48 +205,24 @@ def test_the_best_checkpoint_is_that_of_the_best_validation(tiny_config, tmp_pat
     assert contents(run_dir) == before
 
 
-def test_a_run_whose_data_changed_or_lost_its_metadata_is_refused(tiny_config, tmp_path):
+def test_a_run_whose_data_changed_is_refused(tiny_config, tmp_path):
     config, run_dir, path = tiny_config(LEAN), tmp_path / "run", tmp_path / "data/train.target"
     Trainer(config, str(run_dir), NO_STRATEGY)  # makes the run folder
-    targets = path.read_text("utf-8").splitlines(keepends=True)
-
-    def assert_refused(error, problem):
-        before = contents(run_dir)
-        with pytest.raises(error, match=problem):
-            train(config, str(run_dir), NO_STRATEGY)
-        assert contents(run_dir) == before
-
-    path.write_text("".join(reversed(targets)), "utf-8")  # all counts stay the same
-    assert_refused(ConfigError, "corpus.json: .*changed")
-    path.write_text("".join(targets), "utf-8")
-    (run_dir / METADATA).unlink()
-    assert_refused(FileNotFoundError, "corpus.json")
+    before = contents(run_dir)
+    write_lines(str(path), reversed(lines_of(path)))  # all counts stay the same
+    with pytest.raises(ConfigError, match="corpus.json: .*changed"):
+        train(config, str(run_dir), NO_STRATEGY)
+    assert contents(run_dir) == before
 
 
 @pytest.mark.long
-def test_a_model_learns_to_copy(tiny_config, tmp_path):
-    config = tiny_config(
-        {
-            "data.copy": {"max_length": 6, "num_symbols": 6, "train_examples": 4000, "valid_examples": 100, "seed": 1},
-            "model.units": 64,
-            "model.embedding_size": 32,
-            "model.dropout": 0.0,
-            "model.init_scale": 0.1,
-            "model.attention": {"name": "memory"},
-            "training.batch_size": 64,
-            "training.max_steps": 3000,
-            "training.log_every": 100,
-            "training.validate_every": 100,
-            "training.stop_at": 97.0,
-            "training.checkpoint_every": 1000,
-            "training.jit_compile": "auto",
-            "decoding.beam_size": 4,
-            "decoding.batch_size": 32,
-        }
-    )
-    run_dir = str(tmp_path / "run")
-    assert train(config, run_dir, NO_STRATEGY) == 0
-    result = evaluate(run_dir)
+def test_a_model_learns_to_copy(tmp_path):
+    """With the shipped config for the copy task, for a smaller task and model."""
+    task = "{max_length: 6, num_symbols: 6, train_examples: 4000, valid_examples: 100}"
+    changes = [f"data.folder={tmp_path / 'data'}", f"data.copy={task}", "data.num_buckets=1", "model.units=64"]
+    changes += ["training.batch_size=64", "training.validate_every=100", "training.stop_at=97"]
+    assert train(configs.load("copy/small", changes), str(tmp_path / "run"), NO_STRATEGY) == 0
+    result = evaluate(tmp_path / "run")
     assert result["bleu"] >= 95
     assert result["exact_match"] >= 85
 
