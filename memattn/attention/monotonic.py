@@ -123,15 +123,11 @@ class MonotonicAttention(AttentionMechanism):
         return ops.ensure_shape(alpha, [None, num_queries, memory["values"].shape[1]])
 
     def score(self, query, memory, state, seed=None):
-        alpha = self._alpha(query, memory, state, seed)
+        alpha = next_alpha(self._p(query, memory, seed), state)  # in float32 or float64
         return ops.cast(alpha, query.dtype), alpha
 
     def for_search(self):
         return HardStops(self) if self.test_mode == "hard" else self
-
-    def _alpha(self, query: ops.Tensor, memory: dict, previous: ops.Tensor, seed: ops.Tensor | None) -> ops.Tensor:
-        """Returns alpha [B, Q, S], in float32 or float64; `previous` is alpha of the step before."""
-        return next_alpha(self._p(query, memory, seed), previous)
 
     def _p(self, query: ops.Tensor, memory: dict, seed: ops.Tensor | None) -> ops.Tensor:
         """Returns p [B, Q, S], the probability of stopping at each position if the step reaches it."""

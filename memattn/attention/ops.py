@@ -6,6 +6,7 @@ A size, as `shape` returns it, is a scalar tensor on TensorFlow and an int elsew
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
+import ml_dtypes
 
 if TYPE_CHECKING or keras.backend.backend() == "tensorflow":
     from memattn.attention.tensorflow_ops import *
@@ -37,7 +38,7 @@ def sum_dtype(dtype: Any) -> str:
 
 def masked_softmax(logits: Tensor, mask: Tensor, axis: int = -1) -> Tensor:
     """Returns the softmax over an axis where `mask` is true, and 0 elsewhere, even if all of `mask` is false."""
-    low = convert_to_tensor(lowest(logits.dtype) / 2, logits.dtype)
+    low = convert_to_tensor(float(ml_dtypes.finfo(dtype_name(logits.dtype)).min) / 2, logits.dtype)
     return where(mask, softmax(where(mask, logits, low), axis), zeros([], logits.dtype))
 
 

@@ -62,11 +62,6 @@ def dtype_name(dtype: Any) -> str:
     return tf.as_dtype(dtype).name
 
 
-def lowest(dtype: Any) -> float:
-    """Returns the lowest number of a floating dtype."""
-    return tf.as_dtype(dtype).min
-
-
 def gather(x: Tensor, positions: Tensor) -> Tensor:
     """Returns x[b, positions[b]] for each b of the batch."""
     return tf.gather(x, positions, batch_dims=1)
