@@ -340,7 +340,7 @@ class Seq2Seq(tf.keras.Model):
 
     def attention_weights(self, decoding: Decoding, memory_weights: tf.Tensor) -> tf.Tensor:
         """Returns weights of the encoder's states [B, Q, P] for weights of the memory's values [B, Q, M]."""
-        return self.attention.alignments(decoding.stepper.memory, memory_weights)
+        return self.attention.alignments(decoding.stepper.reader.memory, memory_weights)
 
     def call(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns logits [B, T, V] under teacher forcing: those of position t depend on the target [B, T] before t.
