@@ -10,7 +10,7 @@ says. A `seed` [2] turns dropout and other noise of training on; None turns it o
 import functools
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, NamedTuple, Protocol, TypeGuard
+from typing import Any, Literal, NamedTuple, Protocol
 
 import tensorflow as tf
 
@@ -38,7 +38,7 @@ class DecodingModel(Protocol):
 
     @property
     def has_alignments(self) -> bool:
-        """Whether the model weighs source positions; `aligns` then narrows it to an `AligningModel`."""
+        """Whether the model weighs source positions, so that it has `attention_weights` and `alignments`."""
 
     @property
     def compute_dtype(self) -> str:
@@ -90,25 +90,17 @@ class DecodingModel(Protocol):
           decoding: what all steps share, as `start` returned it.
 
         Returns:
-          Logits [B, Q, V or N] of the next token, weights of the memory for `AligningModel.attention_weights`, and the
-          next state.
+          Logits [B, Q, V or N] of the next token, weights of the memory for `attention_weights`, and the next state.
         """
 
     def __call__(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns logits [B, T, V] of target ids [B, T] under teacher forcing, for a padded batch of sources."""
-
-
-class AligningModel(DecodingModel, Protocol):
-    """A model that weighs source positions, as those with attention do."""
 
     def attention_weights(self, decoding: Any, memory_weights: Any) -> tf.Tensor:
         """Returns weights of the encoder's states [B, Q, P] for the weights of the memory that `step` returned."""
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns weights of the source positions [B, T, S] for target ids [B, T] under teacher forcing."""
-
-    def slot_shares(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Returns the alignments of each memory slot [B, K, T, S]; K = 0 without slots. An `Ensemble` lacks them."""
 
 
 class Model(DecodingModel, Protocol):
@@ -132,14 +124,12 @@ class Model(DecodingModel, Protocol):
     def teacher_forced_logits(self, encoded: Any, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns logits [B, T, V] under teacher forcing, for what `encode` returned and target ids [B, T]."""
 
-
-def aligns(model: DecodingModel) -> TypeGuard[AligningModel]:
-    """Returns whether a model weighs source positions."""
-    return model.has_alignments
+    def slot_shares(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Returns the alignments of each memory slot [B, K, T, S], if the model has alignments; K = 0 without slots."""
 
 
 class Ensemble:
-    """Decodes with several models at once; an `AligningModel` if all of them have attention.
+    """Decodes with several models at once; it has alignments if all of them have.
 
     Encoded sources, shared tensors, states and attention weights are lists with an item for each model. Logits are
     those of the models' mean probabilities.
@@ -147,11 +137,10 @@ class Ensemble:
 
     def __init__(self, models: list[Model]):
         self._models = models
-        self._aligning_models = [model for model in models if aligns(model)]
 
     @property
     def has_alignments(self) -> bool:
-        return len(self._aligning_models) == len(self._models)
+        return all(model.has_alignments for model in self._models)
 
     @property
     def compute_dtype(self) -> str:
@@ -194,12 +183,12 @@ class Ensemble:
 
     def attention_weights(self, decoding: list, memory_weights: list) -> tf.Tensor:
         """Returns average weights of the encoder's states [B, Q, P]."""
-        parts = zip(self._aligning_models, decoding, memory_weights, strict=True)
+        parts = zip(self._models, decoding, memory_weights, strict=True)
         return _mean([model.attention_weights(*model_parts) for model, *model_parts in parts])
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns average weights of the source positions [B, T, S] under teacher forcing."""
-        return _mean([model.alignments(source, target) for model in self._aligning_models])
+        return _mean([model.alignments(source, target) for model in self._models])
 
     def __call__(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns logarithms of the average probabilities [B, T, V] under teacher forcing."""

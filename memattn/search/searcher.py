@@ -16,7 +16,7 @@ from memattn.data.lexicon import Lexicon, Selection
 from memattn.data.sentences import Sources
 from memattn.data.vocabulary import BOS, EOS, Vocabulary
 from memattn.errors import ConfigError
-from memattn.models.interface import AligningModel, DecodingModel, MemoryLength, aligns
+from memattn.models.interface import DecodingModel, MemoryLength
 from memattn.search.beam_search import beam_search
 from memattn.search.config import DecodingConfig
 from memattn.search.sampling import sample
@@ -46,7 +46,7 @@ class Searcher:
     """
 
     def __init__(self, model: DecodingModel, config: DecodingConfig, lexicon: Lexicon | None = None):
-        if config.coverage_penalty and not aligns(model):
+        if config.coverage_penalty and not model.has_alignments:
             raise ConfigError("decoding.coverage_penalty: needs a model with attention")
         self.config, self._model, self._lexicon = config, model, lexicon
         self.has_alignments = model.has_alignments
@@ -57,7 +57,7 @@ class Searcher:
         compiles = jit and not xla.uses_cudnn()
         self._encode_one = tf.function(model.encode, autograph=False, jit_compile=True) if compiles else self._encode
         self._make_token_table = tf.function(model.token_table, autograph=False)
-        if aligns(model):
+        if self.has_alignments:
             self._align = tf.function(model.alignments, autograph=False)
         self.renew()
 
@@ -146,8 +146,8 @@ class Searcher:
             )
         else:
             coverage: dict[str, Any] = {}
-            if config.coverage_penalty and aligns(model):
-                step, state, coverage = self._with_coverage(model, model_step, state, decoding, mask)
+            if config.coverage_penalty:
+                step, state, coverage = self._with_coverage(model_step, state, decoding, mask)
             hypotheses = beam_search(
                 step,
                 state,
@@ -162,13 +162,13 @@ class Searcher:
         return hypotheses._replace(tokens=tf.gather(selection.ids, hypotheses.tokens))
 
     def _with_coverage(
-        self, model: AligningModel, model_step: Callable, state: Any, decoding: Any, mask: tf.Tensor
+        self, model_step: Callable, state: Any, decoding: Any, mask: tf.Tensor
     ) -> tuple[Callable, Any, dict[str, Any]]:
         """Returns a step function and an initial state with attention weights, and a search's coverage arguments."""
 
         def step(tokens, state):
             logits, memory_weights, decoder_state = model_step(tokens, state["decoder"])
-            weights = tf.abs(tf.cast(model.attention_weights(decoding, memory_weights), tf.float32))
+            weights = tf.abs(tf.cast(self._model.attention_weights(decoding, memory_weights), tf.float32))
             weights /= tf.maximum(tf.reduce_sum(weights, -1, keepdims=True), 1e-12)  # slots' weights may not sum to 1
             return logits, {"decoder": decoder_state, "weights": weights}
 
