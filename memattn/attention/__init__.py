@@ -124,14 +124,10 @@ def complete(attention: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build(name: str, options: Mapping[str, Any], **given: Any) -> AttentionMechanism:
-    """Returns a mechanism.
+    """Returns the mechanism of a name, as `mechanism` takes it, with options of its constructor.
 
-    Args:
-      name: see `mechanism`.
-      options: arguments of the constructor.
-      **given: further arguments, from the model; those that the constructor does not have are left out.
-
-    Raises OptionError.
+    `given` are further arguments, from the model; those that the constructor does not have are left out. Raises
+    OptionError.
     """
     kind = mechanism(name)
     known = kind.constructor_arguments()

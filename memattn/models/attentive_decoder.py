@@ -43,11 +43,6 @@ class AttentiveDecoder(tf.keras.layers.Layer):
 
     A decoder defines `_make_weights`, `gates`, `context_kernels` and `_stepper`.
 
-    Args:
-      config: the options of the model.
-      attention: the mechanism.
-      initializer: name, config or object, of the weight matrices.
-
     Attributes:
       units: width U of the state, and of the queries.
       dropout: rate on the inputs of cells, with a fresh mask in each step.

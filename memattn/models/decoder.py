@@ -186,10 +186,7 @@ class Bridge(tf.keras.layers.Layer):
     - "backward": tanh(W_s h), where h is the backward encoder's state at the first token, for encoders of one layer
       (Bahdanau et al., 2015). The c of an LSTM starts from zeros.
 
-    Args:
-      config: the options of the model.
-      parts: number of tensors in the state of a decoder layer: 2 for an LSTM, 1 for a GRU.
-      initializer: name, config or object, of the kernel.
+    `parts` is the number of tensors in the state of a decoder layer: 2 for an LSTM, 1 for a GRU.
     """
 
     def __init__(self, config: "Seq2SeqConfig", *, parts: int, initializer: Initializer, **kwargs):

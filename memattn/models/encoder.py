@@ -27,10 +27,6 @@ _UPDATE_BIAS = 2.0
 class Encoder(tf.keras.layers.Layer):
     """Base of encoders, which read a source into states.
 
-    Args:
-      config: the options of the model.
-      initializer: name, config or object, of kernels.
-
     Attributes:
       units: half the width of a state, D = 2 * units.
       reduction: number of positions of a source that a state stands for.

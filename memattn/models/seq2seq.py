@@ -284,7 +284,7 @@ class Seq2Seq(tf.keras.Model):
     @property
     def context_size(self) -> int:
         """D, the width of a context; 0 without attention."""
-        return self.attention.context_size(2 * self.encoder.units)
+        return self.decoder.context_size
 
     @property
     def has_alignments(self) -> bool:
@@ -306,7 +306,6 @@ class Seq2Seq(tf.keras.Model):
         return Encoded(memory, self.bridge(final_state))
 
     def state_mask(self, source: tf.Tensor) -> tf.Tensor:
-        """Returns a mask [B, P] of the encoder's states, false for padding."""
         return self.encoder.state_mask(self.source_embedding.mask(source))
 
     def memory_lengths(self, encoded: Encoded, ratio: MemoryRatio) -> list[MemoryLength]:

@@ -19,14 +19,7 @@ _NO_TOKEN = ""  # pads tensors of tokens
 
 
 def export(trained: Trained, folder: str) -> None:
-    """Writes a SavedModel, which appears under its name when it is complete.
-
-    Args:
-      trained: the trained model.
-      folder: the folder of the SavedModel, which must not exist.
-
-    Raises ConfigError, OSError.
-    """
+    """Writes a SavedModel as a new folder, which appears when it is complete. Raises ConfigError, OSError."""
     new_folder = exporting.new_folder(trained, folder, EXTRA)
     with new_folder as unfinished, files.naming(unfinished), xla.portable():
         module = _Module(trained)
