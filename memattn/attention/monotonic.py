@@ -193,12 +193,9 @@ class HardStops:
 def next_alpha(p: ops.Tensor, previous: ops.Tensor) -> ops.Tensor:
     """Returns alpha_j = p_j sum_{k <= j} alpha'_k prod_{k <= l < j} (1 - p_l), [B, Q, S].
 
-    Solves q_j = (1 - p_{j-1}) q_{j-1} + alpha'_j in log2 S doublings; alpha_j = p_j q_j. There is no division, and all
-    factors are at most 1.
-
-    Args:
-      p: [B, Q, S], the probability of stopping at each position if the step reaches it.
-      previous: alpha' [B, Q, S], the weights of the step before.
+    p [B, Q, S] are the probabilities of stopping at each position if the step reaches it; alpha' is `previous`, the
+    weights of the step before. Solves q_j = (1 - p_{j-1}) q_{j-1} + alpha'_j in log2 S doublings; alpha_j = p_j q_j.
+    There is no division, and all factors are at most 1.
     """
     passing = ops.pad(1 - p, [[0, 0], [0, 0], [1, 0]])[:, :, :-1]  # 1 - p of the position before
     return p * linear_recurrence(passing, previous)

@@ -15,14 +15,9 @@ else:
 
 
 def padding_last(values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Moves padding to the end; the other positions keep their order.
+    """Moves padding of values [B, S, D] to the end; the other positions keep their order.
 
-    Args:
-      values: [B, S, D].
-      mask: [B, S], false for padding.
-
-    Returns:
-      The moved values, their mask, and the new index of each position, [B, S].
+    Returns the moved values, their mask, and the new index of each position, [B, S].
     """
     real = cast(mask, "int32")
     lengths = sum(real, 1, keepdims=True)
@@ -48,15 +43,10 @@ def additive_energies(queries: Tensor, keys: Tensor, v: Variable) -> Tensor:
 
 
 class SparseScores(NamedTuple):
-    """Scores of N source positions for each query; all other positions have the score 0.
+    """Scores of N source positions for each query; all other positions have the score 0."""
 
-    Attributes:
-      positions: int [B, Q, N]; a position may be repeated.
-      weights: their scores [B, Q, N].
-    """
-
-    positions: Tensor
-    weights: Tensor
+    positions: Tensor  # int [B, Q, N]; a position may be repeated
+    weights: Tensor  # their scores [B, Q, N]
 
 
 def contexts(scores: Tensor | SparseScores, values: Tensor) -> Tensor:

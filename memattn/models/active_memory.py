@@ -22,14 +22,10 @@ class Cell(tf.keras.layers.Layer):
       dropout: rate in training.
       reads_tape: whether the cell also reads an output tape.
       update_bias: initial bias of the update gate, in place of the first of `biases`.
-
-    Attributes:
-      biases: initial biases of the update gate, the reset gate and the candidate.
-      gain: initial standard deviation of the kernels times sqrt(fan-in).
     """
 
-    biases = (1.0, 1.0, 0.0)
-    gain = 1.8
+    biases = (1.0, 1.0, 0.0)  # initial biases of the update gate, the reset gate and the candidate
+    gain = 1.8  # initial standard deviation of the kernels times sqrt(fan-in)
 
     def __init__(
         self,

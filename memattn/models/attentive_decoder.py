@@ -23,15 +23,10 @@ Cells = list[tuple[tf.Tensor, ...]]
 
 
 class ContextKernels(NamedTuple):
-    """The matrices that multiply contexts of width D.
+    """The matrices that multiply contexts of width D."""
 
-    Attributes:
-      input: [D, G], for the cell's input; None without input feeding.
-      output: [D, F], for the output layer's input; None passes a context on as it is.
-    """
-
-    input: Any
-    output: Any
+    input: Any  # [D, G], for the cell's input; None without input feeding
+    output: Any  # [D, F], for the output layer's input; None passes a context on as it is
 
     def map(self, function: Callable[[Any], Any]) -> "ContextKernels":
         """Returns what a function makes of each matrix."""
@@ -123,27 +118,16 @@ class AttentiveDecoder(tf.keras.layers.Layer):
 
 
 class StepResult(NamedTuple):
-    """The result of one decoder step for Q queries of each source.
+    """The result of one decoder step for Q queries of each source."""
 
-    Attributes:
-      outputs: [B, Q, ...], for `Stepper.output_features`.
-      contexts: [B, Q, ...], for `Stepper.output_features`.
-      weights: [B, Q, M], attention weights of the memory's values.
-      state: the next state, tensors [B, Q, ...].
-    """
-
-    outputs: tf.Tensor
-    contexts: tf.Tensor
-    weights: tf.Tensor
-    state: dict[str, Any]
+    outputs: tf.Tensor  # [B, Q, ...], for `Stepper.output_features`, as are the contexts
+    contexts: tf.Tensor  # [B, Q, ...]
+    weights: tf.Tensor  # [B, Q, M], attention weights of the memory's values
+    state: dict[str, Any]  # the next state, tensors [B, Q, ...]
 
 
 class Stepper:
-    """Runs a decoder step by step, for Q queries that share one memory; made by the decoder's method `stepper`.
-
-    Attributes:
-      reader: reads contexts from the memory.
-    """
+    """Runs a decoder step by step, for Q queries that share one memory; made by the decoder's method `stepper`."""
 
     def __init__(self, reader: "Reader"):
         self.reader = reader
@@ -165,19 +149,12 @@ class Stepper:
 
 
 class Reading(NamedTuple):
-    """What Q queries read from the memory.
+    """What Q queries read from the memory."""
 
-    Attributes:
-      weights: [B, Q, M], attention weights of the memory's values.
-      input_contexts: [B, Q, ...], for `Reader.add_to_gates`.
-      output_contexts: [B, Q, ...], for `Reader.output_part`.
-      state: the attention mechanism's next state.
-    """
-
-    weights: tf.Tensor
-    input_contexts: tf.Tensor
-    output_contexts: tf.Tensor
-    state: Any
+    weights: tf.Tensor  # [B, Q, M], attention weights of the memory's values
+    input_contexts: tf.Tensor  # [B, Q, ...], for `Reader.add_to_gates`
+    output_contexts: tf.Tensor  # [B, Q, ...], for `Reader.output_part`
+    state: Any  # the attention mechanism's next state
 
 
 class Reader:

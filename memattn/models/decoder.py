@@ -137,7 +137,7 @@ class StackStepper(Stepper):
     """Runs a stack of cells step by step.
 
     Args:
-      reader: see `Stepper`.
+      reader: reads contexts from the memory.
       cells: a function for each cell. The first one's input is the gates; that of the others, the output below.
       attention_layer: the attention layer's kernel [U, U] for the output, and its bias [U]; or None.
       dropout: rate on the input of every cell.

@@ -25,20 +25,14 @@ _UPDATE_BIAS = 2.0
 
 
 class Encoder(tf.keras.layers.Layer):
-    """Base of encoders, which read a source into states.
+    """Base of encoders, which read a source into states."""
 
-    Attributes:
-      units: half the width of a state, D = 2 * units.
-      reduction: number of positions of a source that a state stands for.
-      final_size: width F of the final state.
-    """
-
-    reduction = 1
-    final_size: int
+    reduction = 1  # number of positions of a source that a state stands for
+    final_size: int  # width F of the final state
 
     def __init__(self, config: "Seq2SeqConfig", *, initializer: Initializer, **kwargs):
         super().__init__(**kwargs)
-        self.layers, self.units = config.layers_of_encoder, config.units_of_encoder
+        self.layers, self.units = config.layers_of_encoder, config.units_of_encoder  # a state is D = 2 * units wide
         self.dropout, self.initializer = config.dropout, initializer
 
     def state_mask(self, mask: tf.Tensor) -> tf.Tensor:

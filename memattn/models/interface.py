@@ -23,14 +23,10 @@ class MemoryLength(NamedTuple):
     """Encoded sources with one length of their memory.
 
     A search tries each length, and keeps the hypotheses of the one whose best hypothesis scores highest.
-
-    Attributes:
-      encoded: as `DecodingModel.encode` returns it.
-      max_steps: [B], upper bound on decoder steps; None if there is no bound.
     """
 
-    encoded: Any
-    max_steps: tf.Tensor | None = None
+    encoded: Any  # as `DecodingModel.encode` returns it
+    max_steps: tf.Tensor | None = None  # [B], upper bound on decoder steps; None if there is no bound
 
 
 class DecodingModel(Protocol):
@@ -104,16 +100,10 @@ class DecodingModel(Protocol):
 
 
 class Model(DecodingModel, Protocol):
-    """A Keras model that can be trained.
+    """A model of Keras that can be trained."""
 
-    Attributes:
-      vocabulary_size: V, shared by source and target.
-      max_source_length: length of the longest source of the training set; in tokens, the end of sentence counts.
-      dtype_policy, weights, trainable_variables: as Keras has them.
-    """
-
-    vocabulary_size: int
-    max_source_length: int
+    vocabulary_size: int  # V, shared by source and target
+    max_source_length: int  # that of the longest source of the training set; in tokens, the end of sentence counts
     dtype_policy: Any
     weights: list
     trainable_variables: list

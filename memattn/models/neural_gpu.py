@@ -38,30 +38,18 @@ class NeuralGPUConfig(Options):
 
 
 class Encoded(NamedTuple):
-    """A batch of embedded sources, each for a memory of n positions.
+    """A batch of embedded sources, each for a memory of n positions."""
 
-    Attributes:
-      embedded: embeddings [B, N, m], 0 for padding.
-      lengths: n [B], at most N.
-    """
-
-    embedded: tf.Tensor
-    lengths: tf.Tensor
+    embedded: tf.Tensor  # embeddings [B, N, m], 0 for padding
+    lengths: tf.Tensor  # n [B], at most N
 
 
 class Decoding(NamedTuple):
-    """Values that every decoder step of a batch uses.
+    """Values that every decoder step of a batch uses."""
 
-    Attributes:
-      memory: the encoder's last memory [B, N, w, m].
-      lengths: n [B].
-      embeddings: embeddings of outputs [V, m] in float32, as `NeuralGPU.token_table` returns them.
-      output: weights of the output layer.
-    """
-
-    memory: tf.Tensor
-    lengths: tf.Tensor
-    embeddings: tf.Tensor
+    memory: tf.Tensor  # the encoder's last memory [B, N, w, m]
+    lengths: tf.Tensor  # n [B]
+    embeddings: tf.Tensor  # embeddings of outputs [V, m] in float32, as `NeuralGPU.token_table` returns them
     output: OutputWeights
 
 

@@ -53,7 +53,7 @@ class RNNsearchStepper(Stepper):
     """Runs an `RNNsearchDecoder` step by step.
 
     Args:
-      reader: see `Stepper`.
+      reader: reads contexts from the memory.
       recurrent_kernels: [U, 2U], from the state to z and r; and [U, U], to the candidate.
       read_out_kernel: [U, U], from the state to the maxout layer.
     """

@@ -155,28 +155,17 @@ class Seq2SeqConfig(Options):
 
 
 class Encoded(NamedTuple):
-    """A batch of encoded sources.
+    """A batch of encoded sources."""
 
-    Attributes:
-      memory: the attention mechanism's memory.
-      cells: the decoder's initial state.
-    """
-
-    memory: dict[str, tf.Tensor]
-    cells: Cells
+    memory: dict[str, tf.Tensor]  # the attention mechanism's memory
+    cells: Cells  # the decoder's initial state
 
 
 class Decoding(NamedTuple):
-    """Values that every decoder step of a batch uses.
-
-    Attributes:
-      stepper: runs the decoder's steps.
-      token_table: [V, G], as `Seq2Seq.token_table` returns it.
-      output: weights of the output layer.
-    """
+    """Values that every decoder step of a batch uses."""
 
     stepper: Stepper
-    token_table: tf.Tensor
+    token_table: tf.Tensor  # [V, G], as `Seq2Seq.token_table` returns it
     output: OutputWeights
 
 

@@ -12,33 +12,19 @@ _LARGE_VOCABULARY = 1_000  # from this size on, taking the best tokens of each h
 
 
 class _Beam(NamedTuple):
-    """State of a search after `time` steps: the k best hypotheses of each source.
-
-    Attributes:
-      time: number of steps.
-      tokens: [B, k], the last tokens.
-      log_probs: [B, k], summed over the tokens; -inf where there is no hypothesis.
-      lengths: [B, k], tokens without the end of sentence.
-      finished: [B, k], whether a hypothesis ended or reached its maximum length.
-      decided: [B], whether a source's n best hypotheses are final.
-      covered: [B, k, S], source weights summed over the steps; S = 0 without a coverage penalty.
-      state: next state of the step function, tensors [B, k, ...].
-      history: see `repeated_ngrams`; () if n-grams may be repeated.
-      all_tokens: array of the tokens [B, k] of each step.
-      all_parents: array of the ranks [B, k] on the previous beam of the hypotheses that each step extends.
-    """
+    """State of a search after `time` steps: the k best hypotheses of each source."""
 
     time: tf.Tensor | int
-    tokens: tf.Tensor
-    log_probs: tf.Tensor
-    lengths: tf.Tensor
-    finished: tf.Tensor
-    decided: tf.Tensor
-    covered: tf.Tensor
-    state: Any
-    history: tf.Tensor | tuple
-    all_tokens: tf.TensorArray
-    all_parents: tf.TensorArray
+    tokens: tf.Tensor  # [B, k], the last tokens
+    log_probs: tf.Tensor  # [B, k], summed over the tokens; -inf where there is no hypothesis
+    lengths: tf.Tensor  # [B, k], tokens without the end of sentence
+    finished: tf.Tensor  # [B, k], whether a hypothesis ended or reached its maximum length
+    decided: tf.Tensor  # [B], whether a source's n best hypotheses are final
+    covered: tf.Tensor  # [B, k, S], source weights summed over the steps; S = 0 without a coverage penalty
+    state: Any  # next state of the step function, tensors [B, k, ...]
+    history: tf.Tensor | tuple  # see `repeated_ngrams`; () if n-grams may be repeated
+    all_tokens: tf.TensorArray  # the tokens [B, k] of each step
+    all_parents: tf.TensorArray  # the ranks [B, k] on the previous beam of the hypotheses that each step extends
 
 
 class _Continuations(NamedTuple):

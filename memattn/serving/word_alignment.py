@@ -7,19 +7,12 @@ import numpy as np
 
 
 class Part(NamedTuple):
-    """A piece of a source line with a translation.
+    """A piece of a source line with a translation."""
 
-    Attributes:
-      source: tokens [S] of the piece.
-      target: tokens [T] of its translation.
-      weights: attention weights [T, S] of the source tokens for each target token; empty where none are needed.
-      score: score of the translation.
-    """
-
-    source: list[str]
-    target: list[str]
-    weights: np.ndarray
-    score: float = 0.0
+    source: list[str]  # tokens [S] of the piece
+    target: list[str]  # tokens [T] of its translation
+    weights: np.ndarray  # attention weights [T, S] of the source tokens for each target token; empty if not needed
+    score: float = 0.0  # that of the translation
 
 
 def word_alignment(parts: list[Part], word_numbers: Callable[[list[str]], list[int]]) -> str:

@@ -178,17 +178,11 @@ class Trainer:
 
 
 class Stopping:
-    """Decides whether training stops, and whether a checkpoint is due, in the same training step on all workers.
+    """Decides whether training stops, and whether a checkpoint is due, in the same training step on all workers."""
 
-    Attributes:
-      received: the signal that this process got; None before one came.
-      agreed: the signal that all workers stop for; None while training continues.
-      checkpoint_due: whether the last checkpoint is older than `training.checkpoint_minutes`.
-    """
-
-    received: signal.Signals | None = None
-    agreed: signal.Signals | None = None
-    checkpoint_due = False
+    received: signal.Signals | None = None  # the signal that this process got
+    agreed: signal.Signals | None = None  # the signal that all workers stop for
+    checkpoint_due = False  # whether the last checkpoint is older than `training.checkpoint_minutes`
 
     def __init__(self, workers: Workers, checkpoint_minutes: float):
         self._workers, self._checkpoint_seconds = workers, 60 * checkpoint_minutes
