@@ -62,11 +62,8 @@ class Cell(tf.keras.layers.Layer):
     def call(self, memory, lengths, tape=None, seed=None):
         """Returns the next memory [R, n, w, m].
 
-        Args:
-          memory: [R, n, w, m].
-          lengths: [R], the number of positions of each memory; the rest is padding and stays 0.
-          tape: W * p of the output tape [R, n, w, 3m], or None.
-          seed: [2], turns dropout on.
+        `lengths` [R] are the memories' numbers of positions; the rest is padding and stays 0. `tape` is W * p of the
+        output tape [R, n, w, 3m], or None. `seed` [2] turns dropout on.
         """
 
     def first_column(self, embedded, lengths, seed):

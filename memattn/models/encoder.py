@@ -43,16 +43,10 @@ class Encoder(tf.keras.layers.Layer):
     def call(
         self, inputs: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Encodes a batch of sources.
+        """Encodes embeddings or vectors [B, S, E]; `mask` [B, S] is false for padding, which comes last.
 
-        Args:
-          inputs: embeddings or vectors [B, S, E].
-          mask: [B, S], false for padding, which comes last.
-          seed: [2], turns dropout on.
-          jit_compile: whether XLA compiles the loops of LSTMs on a CPU.
-
-        Returns:
-          The states [B, P, D], where P is S divided by `reduction` and rounded up, and the final state [B, F].
+        Returns the states [B, P, D], where P is S divided by `reduction` and rounded up, and the final state [B, F].
+        `seed` [2] turns dropout on. With `jit_compile`, XLA compiles the loops of LSTMs on a CPU.
         """
 
 

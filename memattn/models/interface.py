@@ -64,29 +64,17 @@ class DecodingModel(Protocol):
     def start(
         self, encoded: Any, num_queries: int, token_table: Any, selected: Selection | None = None
     ) -> tuple[Any, Any]:
-        """Begins to decode with one memory length.
+        """Begins to decode Q = `num_queries` hypotheses of each source, from the `encoded` of a `MemoryLength`.
 
-        Args:
-          encoded: the `encoded` of a `MemoryLength`.
-          num_queries: Q.
-          token_table: as `token_table()` returns it.
-          selected: N tokens, the only ones of which `step` computes logits, and which of them each source allows; the
-            logits of the others are minus infinity. None: all tokens.
-
-        Returns:
-          What all decoder steps share, and the initial state, of tensors [B, Q, ...].
+        Returns what all decoder steps share, and the initial state, of tensors [B, Q, ...]. With `selected`, `step`
+        computes logits of these N tokens alone, and those that a source does not allow are minus infinity.
         """
 
     def step(self, tokens: tf.Tensor, state: Any, decoding: Any) -> tuple[tf.Tensor, Any, Any]:
-        """Runs one decoder step.
+        """Runs one decoder step after tokens [B, Q], BOS in the first step; `decoding` is what all steps share.
 
-        Args:
-          tokens: ids [B, Q] of the previous tokens; BOS in the first step.
-          state: the state that `start` or the previous step returned.
-          decoding: what all steps share, as `start` returned it.
-
-        Returns:
-          Logits [B, Q, V or N] of the next token, weights of the memory for `attention_weights`, and the next state.
+        Returns logits [B, Q, V or N] of the next token, weights of the memory for `attention_weights`, and the next
+        state.
         """
 
     def __call__(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:

@@ -84,13 +84,10 @@ class Searcher:
     def search(
         self, source: tf.Tensor, token_table: Any, selection: Selection | None = None, uniforms: tf.Tensor | None = None
     ) -> Hypotheses:
-        """Returns the n best hypotheses of sources, whose padded length S is static; for use in graphs, too.
+        """Returns the n best hypotheses of a batch of sources, whose padded length S is static; for use in graphs, too.
 
-        Args:
-          source: a padded batch of sources.
-          token_table: the attribute of this name, or what stands for it in an export.
-          selection: what the lexicon returned for the sources; None: all tokens may be chosen.
-          uniforms: random numbers [steps, B, n] to sample with.
+        `token_table` is the attribute of this name, or what stands for it in an export. With a `selection`, which the
+        lexicon returned for the sources, only its tokens are chosen. `uniforms` [steps, B, n] are for sampling.
         """
         encode = self._encode_one if source.shape[0] == 1 else self._encode
         lengths = list(self._model.memory_lengths(encode(source), self.config.memory_ratio))
@@ -252,11 +249,8 @@ def warm_up(searcher: Searcher, sentences: Sources, num_buckets: int) -> None:
 def best_memory_length(results: list[Hypotheses], max_lengths: list[tf.Tensor]) -> Hypotheses:
     """Returns, for each source, the hypotheses with the memory length whose best hypothesis has the highest score.
 
-    A best hypothesis that was cut at its maximum length competes only if no memory length has one that ended.
-
-    Args:
-      results: hypotheses, an item per memory length.
-      max_lengths: upper bounds on steps [B], an item per memory length.
+    A best hypothesis that was cut at its maximum length competes only if no memory length has one that ended. Both
+    lists have an item for each memory length; `max_lengths` are upper bounds on steps [B].
     """
     scores = tf.stack([result.scores[:, 0] for result in results])
     ended = tf.stack([result.lengths[:, 0] < limit for result, limit in zip(results, max_lengths, strict=True)])
