@@ -37,7 +37,6 @@ class Searcher:
     TensorFlow's arithmetic optimizer is off while a search runs.
 
     Attributes:
-      config: the config of the search.
       jit_compile: whether XLA compiles the search.
       has_alignments: whether the model weighs source positions, so that `align` can be called.
       token_table: see `DecodingModel.token_table`.

@@ -51,8 +51,6 @@ class TrainingStep:
     LSTMs; on a GPU, the encoder runs cuDNN.
 
     Attributes:
-      model: the model that is trained.
-      optimizer: the config's optimizer, of Keras.
       state: variables for checkpoints: float16's scale, and the steps since it last changed; [] in other precisions.
       jit_compile: whether XLA compiles the parts named above.
     """
