@@ -1,12 +1,13 @@
 """The interface of a model, which training, search and evaluation call; and the ensemble of several models.
 
-`Seq2Seq` and the Neural GPUs are `Model`s. An `Ensemble` of them is a `DecodingModel`: it does not train.
+`Seq2Seq` and the Neural GPUs are `Model`s, which train. An `Ensemble` of them is a `DecodingModel` alone.
 
 Shapes: B sources in a batch, S source length, P states of the encoder, T target length, Q hypotheses of a source, V
 vocabulary size, N selected tokens. A batch of sources holds ids [B, S] or vectors [B, S, F], padded as `data.sentences`
 says. A `seed` [2] turns dropout and other noise of training on; None turns it off.
 """
 
+import abc
 import functools
 import math
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import tensorflow as tf
 
 from memattn.data.lexicon import Selection
+from memattn.options import Options, split
 
 MemoryRatio = float | Literal["estimate"] | None  # `decoding.memory_ratio`
 
@@ -87,23 +89,43 @@ class DecodingModel(Protocol):
         """Returns weights of the source positions [B, T, S] for target ids [B, T] under teacher forcing."""
 
 
-class Model(DecodingModel, Protocol):
-    """A model of Keras that can be trained."""
+class Model(tf.keras.Model):
+    """Base of `DecodingModel`s that can be trained. The constructor makes all weights.
 
-    vocabulary_size: int  # V, shared by source and target
-    max_source_length: int  # that of the longest source of the training set; in tokens, the end of sentence counts
-    dtype_policy: Any
-    weights: list
-    trainable_variables: list
+    Args:
+      config: the options of the model.
+      vocabulary_size: V, shared by source and target, the special ids of `memattn.data.vocabulary` included.
+      max_source_length: that of the longest source of the training set; in tokens, the end of sentence counts.
+    """
 
-    def count_params(self) -> int:
-        """Returns the number of parameters."""
+    config_class: type[Options]
+    argument_names: tuple[str, ...] = ("vocabulary_size", "max_source_length")  # of the constructor, beside the config
 
+    def __init__(self, config: Any, *, vocabulary_size: int, max_source_length: int, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.vocabulary_size, self.max_source_length = int(vocabulary_size), int(max_source_length)
+
+    def build(self, source_shape=None, target_shape=None):
+        self.built = True
+
+    @abc.abstractmethod
     def teacher_forced_logits(self, encoded: Any, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns logits [B, T, V] under teacher forcing, for what `encode` returned and target ids [B, T]."""
 
+    @abc.abstractmethod
     def slot_shares(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns the alignments of each memory slot [B, K, T, S], if the model has alignments; K = 0 without slots."""
+
+    def get_config(self):
+        """Returns the options of the model and the other arguments, all in one mapping."""
+        arguments = {name: getattr(self, name) for name in (*self.argument_names, "name")}
+        return {**vars(self.config), **arguments, "dtype": self.dtype_policy.name}
+
+    @classmethod
+    def from_config(cls, config):
+        options, arguments = split(cls.config_class, config)
+        return cls(options, **arguments)
 
 
 class Ensemble:

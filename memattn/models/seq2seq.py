@@ -16,9 +16,9 @@ from memattn.models.decoder import Bridge, GRUDecoder, StackDecoder
 from memattn.models.dropout import ATTENTION_SEED, SOURCE_SEED, fold_in, split_seed
 from memattn.models.embeddings import FeatureReader, OutputWeights, TokenReader, output_weights, shift_right
 from memattn.models.encoder import RECURRENT_LAYERS, ActiveMemoryEncoder, RecurrentEncoder
-from memattn.models.interface import MemoryLength, MemoryRatio
+from memattn.models.interface import MemoryLength, MemoryRatio, Model
 from memattn.models.rnnsearch import RNNsearchDecoder
-from memattn.options import OneOf, Options, PositiveInt, Problems, Range, Rate, raise_first, split
+from memattn.options import OneOf, Options, PositiveInt, Problems, Range, Rate, raise_first
 
 ENCODERS = {**dict.fromkeys(RECURRENT_LAYERS, RecurrentEncoder), "cgru": ActiveMemoryEncoder}
 DECODERS: dict[str, type[AttentiveDecoder]] = {"lstm": StackDecoder, "gru": GRUDecoder, "rnnsearch": RNNsearchDecoder}
@@ -170,7 +170,7 @@ class Decoding(NamedTuple):
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
-class Seq2Seq(tf.keras.Model):
+class Seq2Seq(Model):
     """The model of the paper and its baselines.
 
     Args:
@@ -196,6 +196,9 @@ class Seq2Seq(tf.keras.Model):
       TensorShape([2, 3, 4])
     """
 
+    config_class = Seq2SeqConfig
+    argument_names = (*Model.argument_names, "source_features")
+
     def __init__(
         self,
         config: Seq2SeqConfig,
@@ -205,10 +208,8 @@ class Seq2Seq(tf.keras.Model):
         source_features: int | None = None,
         **kwargs,
     ):
-        super().__init__(**kwargs)
+        super().__init__(config, vocabulary_size=vocabulary_size, max_source_length=max_source_length, **kwargs)
         raise_first(config.problems_of_sources(reads_tokens=source_features is None))
-        self.config = config
-        self.vocabulary_size, self.max_source_length = int(vocabulary_size), int(max_source_length)
         self.source_features = source_features if source_features is None else int(source_features)
         # The order in which layers are made decides what a seed draws for them, and the order of the optimizer's state.
         scale = config.init_scale
@@ -266,9 +267,6 @@ class Seq2Seq(tf.keras.Model):
         if not self.tied_output:
             self.output_layer.build((None, None, self.decoder.output_size))
         self.built = True
-
-    def build(self, source_shape=None, target_shape=None):
-        self.built = True  # the constructor made the weights
 
     @property
     def context_size(self) -> int:
@@ -408,14 +406,3 @@ class Seq2Seq(tf.keras.Model):
         else:
             kernel, bias = self.output_layer.kernel, self.output_layer.bias
         return output_weights(kernel, bias, self.compute_dtype, selected)
-
-    def get_config(self):
-        """Returns the options of the model and the other arguments, all in one mapping."""
-        names = ("vocabulary_size", "max_source_length", "source_features", "name")
-        arguments = {name: getattr(self, name) for name in names}
-        return {**vars(self.config), **arguments, "dtype": self.dtype_policy.name}
-
-    @classmethod
-    def from_config(cls, config):
-        options, arguments = split(Seq2SeqConfig, config)
-        return cls(options, **arguments)
