@@ -85,9 +85,6 @@ def mechanism(name: Any) -> type[AttentionMechanism]:
 def _outside_class(reference: str) -> type[AttentionMechanism]:
     """Returns the class of a reference to a class outside the package."""
     module_name, _, class_name = reference.partition(":")
-    if not (module_name and class_name.isidentifier()):
-        problem = "expected module:Class, such as my_package.my_module:MyAttention"
-        raise OptionError("attention.name", f"{reference}: {problem}")
     if not {"", os.getcwd()} & set(sys.path):
         sys.path.append(os.getcwd())
     try:
@@ -127,14 +124,10 @@ def complete(attention: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build(name: str, options: Mapping[str, Any], **given: Any) -> AttentionMechanism:
-    """Returns a mechanism.
+    """Returns the mechanism of a name, as `mechanism` takes it, with options of its constructor.
 
-    Args:
-      name: see `mechanism`.
-      options: arguments of the constructor.
-      **given: further arguments, from the model; those that the constructor does not have are left out.
-
-    Raises OptionError.
+    `given` are further arguments, from the model; those that the constructor does not have are left out. Raises
+    OptionError.
     """
     kind = mechanism(name)
     known = kind.constructor_arguments()

@@ -186,11 +186,12 @@ class AttentionMechanism(ConfiguredLayer):
         is_real = None if query_mask is None else ops.cast(query_mask, "bool")
 
         def step(time, queries, state):
+            def kept(new, old):
+                return ops.where(ops.reshape(is_real[:, time], [-1] + [1] * (len(new.shape) - 1)), new, old)
+
             step_seed = None if seed is None else ops.fold_in(seed, time)
             scores, next_state = self.score(queries, memory, state, step_seed)
-            if is_real is not None:
-                next_state = ops.map_structure(lambda new, old: _where(is_real[:, time], new, old), next_state, state)
-            return [scores], next_state
+            return [scores], next_state if is_real is None else ops.map_structure(kept, next_state, state)
 
         (scores,) = ops.run_loop(step, state, query, num_outputs=1, dtype=query.dtype)
         return scores
@@ -239,11 +240,6 @@ class NoAttention(AttentionMechanism):
 
     def alignments(self, memory, scores):
         return scores @ memory["positions"]  # [B, Q, S], all 0
-
-
-def _where(condition: ops.Tensor, new: ops.Tensor, old: ops.Tensor) -> ops.Tensor:
-    """Returns the rows of `new` [B, ...] where the condition [B] holds, and those of `old` elsewhere."""
-    return ops.where(ops.reshape(condition, [-1] + [1] * (len(new.shape) - 1)), new, old)
 
 
 _ADVICE = {  # on wrong ranks

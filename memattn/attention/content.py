@@ -82,13 +82,7 @@ class LuongAttention(AttentionMechanism):
         return {"values": states, "keys": self.scale * self.key_layer(states), "mask": mask}
 
     def score(self, query, memory, state=(), seed=None):
-        return ops.masked_softmax(self._energies(query, memory), memory["mask"][:, None]), state
-
-    def _energies(self, query: ops.Tensor, memory: dict[str, ops.Tensor]) -> ops.Tensor:
-        """Returns the products of queries and keys [B, Q, S]. Raises ValueError if their widths differ."""
-        if query.shape[-1] != self.units:
-            raise ValueError(f"units: {self.units}, but the queries are {query.shape[-1]} wide; they must be equal")
-        return ops.matmul(query, memory["keys"], transpose_b=True)
+        return ops.masked_softmax(_products(query, memory["keys"]), memory["mask"][:, None]), state
 
 
 class LuongDotAttention(AttentionMechanism):
@@ -116,16 +110,22 @@ class LuongDotAttention(AttentionMechanism):
         return {"values": states, "mask": mask}
 
     def score(self, query, memory, state=(), seed=None):
-        values = memory["values"]
-        if query.shape[-1] != values.shape[-1]:
-            widths = f"queries are {query.shape[-1]} wide and values {values.shape[-1]}"
-            raise ValueError(f"LuongDotAttention: {widths}; they must be equal, or take LuongAttention")
-        energies = ops.matmul(self.scale * query, values, transpose_b=True)  # [B, Q, S]
-        return ops.masked_softmax(energies, memory["mask"][:, None]), state
+        return ops.masked_softmax(_products(self.scale * query, memory["values"]), memory["mask"][:, None]), state
+
+
+def _products(queries: ops.Tensor, keys: ops.Tensor) -> ops.Tensor:
+    """Returns the products [B, Q, S] of queries and keys. Raises ValueError if their widths differ."""
+    if queries.shape[-1] != keys.shape[-1]:
+        raise ValueError(f"queries are {queries.shape[-1]} wide and keys {keys.shape[-1]}; they must be equal")
+    return ops.matmul(queries, keys, transpose_b=True)
 
 
 class _LocalAttention(LuongAttention):
-    """A softmax over the source positions at most `window` from a centre."""
+    """A softmax over the source positions at most `window` from a centre.
+
+    Args:
+      window: w, positions on each side.
+    """
 
     def __init__(self, *, window: PositiveInt = 10, **kwargs):
         super().__init__(**kwargs)
@@ -135,11 +135,13 @@ class _LocalAttention(LuongAttention):
         positions = ops.cumsum(ops.cast(mask, "int32"), 1) - 1  # [B, S]; padding does not count
         return {**super().memorize(states, mask), "positions": positions}
 
-    def _in_window(self, query: ops.Tensor, memory: dict[str, ops.Tensor], centres: ops.Tensor) -> ops.Tensor:
-        """Returns the softmax [B, Q, S] over the source positions at most `window` from `centres` [B, Q, 1]."""
-        distances = ops.abs(_positions(memory, centres.dtype) - centres)
-        in_window = memory["mask"][:, None] & (distances <= self.window)
-        return ops.masked_softmax(self._energies(query, memory), in_window)
+    def _in_window(
+        self, query: ops.Tensor, memory: dict[str, ops.Tensor], centres: ops.Tensor
+    ) -> tuple[ops.Tensor, ops.Tensor]:
+        """Returns the softmax [B, Q, S] over the window around `centres` [B, Q, 1], and the distances to these."""
+        distances = ops.cast(memory["positions"], centres.dtype)[:, None] - centres
+        in_window = memory["mask"][:, None] & (ops.abs(distances) <= self.window)
+        return ops.masked_softmax(_products(query, memory["keys"]), in_window), distances
 
 
 class LocalMonotonicAttention(_LocalAttention):
@@ -149,9 +151,7 @@ class LocalMonotonicAttention(_LocalAttention):
 
     Args:
       window: w, positions on each side.
-      units: width U of the queries, to which the encoder states are projected once per source.
-      scale: factor of the score: 1 in the paper; U**-0.5 in Vaswani et al. (2017), https://arxiv.org/abs/1706.03762.
-      initializer: name, config or object, of the weight matrices.
+      **kwargs: see `LuongAttention`.
 
     Example:
       >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
@@ -165,7 +165,8 @@ class LocalMonotonicAttention(_LocalAttention):
         return ops.zeros([ops.shape(memory["values"])[0], num_queries, 1], "int32")  # steps so far
 
     def score(self, query, memory, state, seed=None):
-        return self._in_window(query, memory, state), state + 1
+        weights, _ = self._in_window(query, memory, state)
+        return weights, state + 1
 
 
 class LocalPredictiveAttention(_LocalAttention):
@@ -178,9 +179,7 @@ class LocalPredictiveAttention(_LocalAttention):
 
     Args:
       window: w, positions on each side.
-      units: width U of the queries, to which the encoder states are projected once per source.
-      scale: factor of the score: 1 in the paper; U**-0.5 in Vaswani et al. (2017), https://arxiv.org/abs/1706.03762.
-      initializer: name, config or object, of the weight matrices.
+      **kwargs: see `LuongAttention`.
 
     Example:
       >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]
@@ -202,14 +201,9 @@ class LocalPredictiveAttention(_LocalAttention):
         dtype = ops.sum_dtype(query.dtype)
         fractions = ops.sigmoid(ops.cast(self.position_v(self.position_layer(query)), dtype))  # [B, Q, 1]
         centres = ops.cast(memory["last"], dtype) * fractions
-        weights = self._in_window(query, memory, centres)
-        gaussian = ops.exp(-0.5 * ops.square((_positions(memory, dtype) - centres) / (self.window / 2)))
+        weights, distances = self._in_window(query, memory, centres)
+        gaussian = ops.exp(-0.5 * ops.square(distances / (self.window / 2)))
         return weights * ops.cast(gaussian, weights.dtype), state
-
-
-def _positions(memory: dict[str, ops.Tensor], dtype: str) -> ops.Tensor:
-    """Returns the source positions [B, 1, S], counted from 0."""
-    return ops.cast(memory["positions"], dtype)[:, None]
 
 
 class LocationAttention(AttentionMechanism):

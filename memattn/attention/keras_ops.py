@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
-import ml_dtypes
 from keras import KerasTensor as Tensor
 from keras import Variable, ops
 from keras.backend import standardize_dtype as dtype_name
@@ -15,11 +14,6 @@ from keras.tree import map_structure
 COMPILES_RECURRENCE = True  # XLA compiles a loop over queries
 init_scope = contextlib.nullcontext
 seed_generator = keras.random.SeedGenerator
-
-
-def lowest(dtype: Any) -> float:
-    """Returns the lowest number of a floating dtype."""
-    return float(ml_dtypes.finfo(dtype_name(dtype)).min)
 
 
 def cumsum(x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Tensor:

@@ -16,17 +16,12 @@ class LatentsAttention(SlotReader):
     - y_k = z_k + W_o sum_t alpha_kt W_v LN(s_t)
     - C_k = y_k + W_2 gelu(W_1 LN(y_k) + b_1) + b_2
 
-    Nothing ties a latent to a position of the source. A decoder step reads beta C, where beta is a softmax of the
-    logits that `read` chooses. The weights of source positions, for pictures, are beta alpha.
+    Nothing ties a latent to a position of the source. The weights of source positions, for pictures, are beta alpha.
 
     The Perceiver is that of Jaegle et al. (2021), https://arxiv.org/abs/2103.03206.
 
     Args:
-      num_slots: K, the number of slots.
-      read: what the logits of beta are: "address", W_beta h (Eq. 7), or "additive", v . tanh(W_q h + b + W_read C_k),
-        as in Bahdanau attention.
-      read_units: width of v and of the vectors in the tanh; for `read: additive` only.
-      initializer: name, config or object, of all weight matrices, z and v.
+      **kwargs: see `WindowedMemoryAttention`, which reads its slots in the same way; `initializer` is for z, too.
 
     Example:
       >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]

@@ -91,13 +91,10 @@ def position_encodings(num_slots: int, max_source_length: int) -> np.ndarray:
 
 
 def source_encodings(encodings: np.ndarray, mask: ops.Tensor, renormalize: str, dtype: str) -> ops.Tensor:
-    """Returns l_s of Eq. 9 [B, S, K] for each position of a batch.
+    """Returns l_s of Eq. 9 [B, S, K] for each position of a batch, from L of Eq. 10 as `position_encodings` returns it.
 
-    Args:
-      encodings: L of Eq. 10, as `position_encodings` returns it.
-      mask: [B, S], false for padding, which does not count as a position.
-      renormalize: scale each slot's encodings over the positions of a source to a "sum" or "mean" of 1; "none": do not.
-      dtype: type of the result.
+    `mask` [B, S] is false for padding, which does not count as a position. `renormalize` scales each slot's encodings
+    over the positions of a source to a "sum" or "mean" of 1, or not at all ("none").
     """
     positions = ops.cumsum(ops.cast(mask, "int32"), 1) - 1  # -1 for padding in front
     positions = ops.clip(positions, 0, len(encodings) - 1)

@@ -38,7 +38,7 @@ class MochaAttention(_ChunkAttention):
         self.chunk_size = None if chunk_size is None else int(chunk_size)
 
     def score(self, query, memory, state, seed=None):
-        alpha = self._alpha(query, memory, state, seed)
+        alpha = next_alpha(self._p(query, memory, seed), state)
         energies = self.chunk_energy(query, memory["chunk_keys"])
         mask = ops.broadcast_to(memory["mask"][:, None], ops.shape(energies))
         if self.chunk_size is None:

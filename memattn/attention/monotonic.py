@@ -123,15 +123,11 @@ class MonotonicAttention(AttentionMechanism):
         return ops.ensure_shape(alpha, [None, num_queries, memory["values"].shape[1]])
 
     def score(self, query, memory, state, seed=None):
-        alpha = self._alpha(query, memory, state, seed)
+        alpha = next_alpha(self._p(query, memory, seed), state)  # in float32 or float64
         return ops.cast(alpha, query.dtype), alpha
 
     def for_search(self):
         return HardStops(self) if self.test_mode == "hard" else self
-
-    def _alpha(self, query: ops.Tensor, memory: dict, previous: ops.Tensor, seed: ops.Tensor | None) -> ops.Tensor:
-        """Returns alpha [B, Q, S], in float32 or float64; `previous` is alpha of the step before."""
-        return next_alpha(self._p(query, memory, seed), previous)
 
     def _p(self, query: ops.Tensor, memory: dict, seed: ops.Tensor | None) -> ops.Tensor:
         """Returns p [B, Q, S], the probability of stopping at each position if the step reaches it."""
@@ -197,12 +193,9 @@ class HardStops:
 def next_alpha(p: ops.Tensor, previous: ops.Tensor) -> ops.Tensor:
     """Returns alpha_j = p_j sum_{k <= j} alpha'_k prod_{k <= l < j} (1 - p_l), [B, Q, S].
 
-    Solves q_j = (1 - p_{j-1}) q_{j-1} + alpha'_j in log2 S doublings; alpha_j = p_j q_j. There is no division, and all
-    factors are at most 1.
-
-    Args:
-      p: [B, Q, S], the probability of stopping at each position if the step reaches it.
-      previous: alpha' [B, Q, S], the weights of the step before.
+    p [B, Q, S] are the probabilities of stopping at each position if the step reaches it; alpha' is `previous`, the
+    weights of the step before. Solves q_j = (1 - p_{j-1}) q_{j-1} + alpha'_j in log2 S doublings; alpha_j = p_j q_j.
+    There is no division, and all factors are at most 1.
     """
     passing = ops.pad(1 - p, [[0, 0], [0, 0], [1, 0]])[:, :, :-1]  # 1 - p of the position before
     return p * linear_recurrence(passing, previous)

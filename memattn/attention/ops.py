@@ -6,6 +6,7 @@ A size, as `shape` returns it, is a scalar tensor on TensorFlow and an int elsew
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
+import ml_dtypes
 
 if TYPE_CHECKING or keras.backend.backend() == "tensorflow":
     from memattn.attention.tensorflow_ops import *
@@ -14,14 +15,9 @@ else:
 
 
 def padding_last(values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Moves padding to the end; the other positions keep their order.
+    """Moves padding of values [B, S, D] to the end; the other positions keep their order.
 
-    Args:
-      values: [B, S, D].
-      mask: [B, S], false for padding.
-
-    Returns:
-      The moved values, their mask, and the new index of each position, [B, S].
+    Returns the moved values, their mask, and the new index of each position, [B, S].
     """
     real = cast(mask, "int32")
     lengths = sum(real, 1, keepdims=True)
@@ -37,7 +33,7 @@ def sum_dtype(dtype: Any) -> str:
 
 def masked_softmax(logits: Tensor, mask: Tensor, axis: int = -1) -> Tensor:
     """Returns the softmax over an axis where `mask` is true, and 0 elsewhere, even if all of `mask` is false."""
-    low = convert_to_tensor(lowest(logits.dtype) / 2, logits.dtype)
+    low = convert_to_tensor(float(ml_dtypes.finfo(dtype_name(logits.dtype)).min) / 2, logits.dtype)
     return where(mask, softmax(where(mask, logits, low), axis), zeros([], logits.dtype))
 
 
@@ -47,15 +43,10 @@ def additive_energies(queries: Tensor, keys: Tensor, v: Variable) -> Tensor:
 
 
 class SparseScores(NamedTuple):
-    """Scores of N source positions for each query; all other positions have the score 0.
+    """Scores of N source positions for each query; all other positions have the score 0."""
 
-    Attributes:
-      positions: int [B, Q, N]; a position may be repeated.
-      weights: their scores [B, Q, N].
-    """
-
-    positions: Tensor
-    weights: Tensor
+    positions: Tensor  # int [B, Q, N]; a position may be repeated
+    weights: Tensor  # their scores [B, Q, N]
 
 
 def contexts(scores: Tensor | SparseScores, values: Tensor) -> Tensor:

@@ -39,13 +39,16 @@ def source_weights(scores: ops.Tensor, memory: dict[str, ops.Tensor]) -> ops.Ten
 
 
 class SlotReader(AttentionMechanism):
-    """Base of mechanisms with K slots C = alpha^T s, whose option `read` chooses the logits of beta.
-
-    - "address": W_beta h (Eq. 7).
-    - "additive": v . tanh(W_q h + b + W_read C_k) for slot k, as Bahdanau attention scores source states. The vectors
-      in the tanh are `read_units` wide.
+    """Base of mechanisms that read K slots C = alpha^T s by beta, a softmax of the logits that `read` chooses.
 
     A mechanism defines `_alpha`, or `memorize` if its slots are no weighted sums of the states.
+
+    Args:
+      num_slots: K, the number of slots.
+      read: what the logits of beta are: "address", W_beta h (Eq. 7), or "additive", v . tanh(W_q h + b + W_read C_k),
+        as in Bahdanau attention.
+      read_units: width of v and of the vectors in the tanh; for `read: additive` only.
+      initializer: name, config or object, of all weight matrices and v.
     """
 
     num_slots: int

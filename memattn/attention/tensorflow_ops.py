@@ -62,11 +62,6 @@ def dtype_name(dtype: Any) -> str:
     return tf.as_dtype(dtype).name
 
 
-def lowest(dtype: Any) -> float:
-    """Returns the lowest number of a floating dtype."""
-    return tf.as_dtype(dtype).min
-
-
 def gather(x: Tensor, positions: Tensor) -> Tensor:
     """Returns x[b, positions[b]] for each b of the batch."""
     return tf.gather(x, positions, batch_dims=1)
@@ -114,18 +109,10 @@ def run_loop(
     num_outputs: int,
     dtype: tf.DType,
 ) -> list[tf.Tensor]:
-    """Calls `step` for each of T inputs [B, T, ...] in order, and returns the outputs of all calls.
+    """Calls `step` for each of T inputs [B, T, ...] in order; returns a tensor [B, T, F] for each of its outputs.
 
-    Args:
-      step: gets the number of the step, its inputs [B, 1, ...] and the state; returns outputs [B, 1, F], which may
-        differ in F, and the next state.
-      state: the initial state.
-      inputs: [B, T, ...].
-      num_outputs: number of outputs of a step.
-      dtype: type of the outputs.
-
-    Returns:
-      A tensor [B, T, F] for each output of `step`.
+    `step` gets the number of the step, its inputs [B, 1, ...] and the state. It returns `num_outputs` outputs [B, 1, F]
+    of type `dtype`, which may differ in F, and the next state.
     """
     steps = inputs.shape[1] if inputs.shape[1] is not None else tf.shape(inputs)[1]
     by_step = tf.transpose(inputs, [1, 0, *range(2, inputs.shape.rank)])[:, :, None]

@@ -51,15 +51,10 @@ class StretchMeansAttention(SlotReader):
 
     A source of n positions has stretches of n / K positions. A position that lies in two stretches counts in each by
     the part of it that lies there; so a source shorter than K has the same position in several slots. Writing has no
-    weights: this is the baseline of mechanisms that learn how to write. A decoder step reads beta C, where beta is a
-    softmax of the logits that `read` chooses.
+    weights: this is the baseline of mechanisms that learn how to write.
 
     Args:
-      num_slots: K, the number of slots.
-      read: what the logits of beta are: "address", W_beta h (Eq. 7), or "additive", v . tanh(W_q h + b + W_read C_k),
-        as in Bahdanau attention.
-      read_units: width of v and of the vectors in the tanh; for `read: additive` only.
-      initializer: name, config or object, of all weight matrices and v.
+      **kwargs: see `WindowedMemoryAttention`, which reads its slots in the same way.
 
     Example:
       >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]

@@ -25,7 +25,7 @@ from memattn.errors import ConfigError
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import METRICS, Comparison
 from memattn.evaluation.model_card import model_card
-from memattn.models.interface import AligningModel, aligns
+from memattn.models.interface import Model
 from memattn.runs.checkpoints import step_of
 from memattn.runs.result import Result, conditions
 from memattn.runs.run import ALIGNMENTS, DETOKENIZED, HYPOTHESES, MODEL_CARD, N_BEST, REFERENCES, RESULT, RESULTS
@@ -194,7 +194,7 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, num_plot
         files.write_lines(os.path.join(output_dir, name), lines)
     files.write(os.path.join(output_dir, MODEL_CARD), model_card(evaluation.result))
     model = trained.models[0]  # an ensemble's pictures are of its first model
-    if num_plots and aligns(model) and aligns(trained.model):
+    if num_plots and trained.model.has_alignments:
         _plot(model, trained.vocabulary, evaluation, num_plots, pictures)
     files.write(os.path.join(output_dir, RESULT), json.dumps(evaluation.result.to_json(), indent=2) + "\n")
 
@@ -227,7 +227,7 @@ def _remove_results(folder: str) -> None:
         os.rmdir(os.path.join(folder, ALIGNMENTS))
 
 
-def _plot(model: AligningModel, vocabulary: Vocabulary, evaluation: Evaluation, num_plots: int, folder: str) -> None:
+def _plot(model: Model, vocabulary: Vocabulary, evaluation: Evaluation, num_plots: int, folder: str) -> None:
     """Draws the alignments of the longest sources that have a translation."""
     from memattn.evaluation import plots  # loads much of Matplotlib
 

@@ -18,7 +18,7 @@ from memattn.data.vocabulary import Vocabulary
 from memattn.evaluation.styles import line_styles
 
 if TYPE_CHECKING:
-    from memattn.models.interface import AligningModel
+    from memattn.models.interface import Model
 
 Styles = Callable[[list[Mapping[str, Any]]], Sequence[tuple[str, Any]]]  # see `styles.line_styles`
 Point = tuple[float, float, float]  # the middle, the least and the greatest of several values
@@ -41,9 +41,7 @@ class Line(NamedTuple):
     points: Mapping[int, Point]  # by x
 
 
-def align(
-    model: "AligningModel", vocabulary: Vocabulary, sources: Sources, index: int, hypothesis: list[str]
-) -> Alignment:
+def align(model: "Model", vocabulary: Vocabulary, sources: Sources, index: int, hypothesis: list[str]) -> Alignment:
     """Returns a model's alignment of a hypothesis with the source that has this index."""
     labels, target = sources.labels(index, vocabulary), vocabulary.encode(hypothesis)
     source = sources.padded(np.array([index]), 1, len(labels))

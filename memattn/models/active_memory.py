@@ -22,14 +22,10 @@ class Cell(tf.keras.layers.Layer):
       dropout: rate in training.
       reads_tape: whether the cell also reads an output tape.
       update_bias: initial bias of the update gate, in place of the first of `biases`.
-
-    Attributes:
-      biases: initial biases of the update gate, the reset gate and the candidate.
-      gain: initial standard deviation of the kernels times sqrt(fan-in).
     """
 
-    biases = (1.0, 1.0, 0.0)
-    gain = 1.8
+    biases = (1.0, 1.0, 0.0)  # initial biases of the update gate, the reset gate and the candidate
+    gain = 1.8  # initial standard deviation of the kernels times sqrt(fan-in)
 
     def __init__(
         self,
@@ -66,11 +62,8 @@ class Cell(tf.keras.layers.Layer):
     def call(self, memory, lengths, tape=None, seed=None):
         """Returns the next memory [R, n, w, m].
 
-        Args:
-          memory: [R, n, w, m].
-          lengths: [R], the number of positions of each memory; the rest is padding and stays 0.
-          tape: W * p of the output tape [R, n, w, 3m], or None.
-          seed: [2], turns dropout on.
+        `lengths` [R] are the memories' numbers of positions; the rest is padding and stays 0. `tape` is W * p of the
+        output tape [R, n, w, 3m], or None. `seed` [2] turns dropout on.
         """
 
     def first_column(self, embedded, lengths, seed):
@@ -99,7 +92,9 @@ class ConvolutionalGRU(Cell):
         memory = update * memory + (1 - update) * candidate
         if seed is not None and self.dropout:
             rates = self.dropout * tf.minimum(1.0, _SHORT / tf.cast(tf.maximum(lengths, 1), tf.float32))
-            memory = _dropped(memory, rates, seed)
+            rates = _by_memory(rates, memory)
+            kept = tf.random.stateless_uniform(tf.shape(memory), seed, alg=GENERATOR) >= rates
+            memory = tf.where(kept, memory / tf.cast(1 - rates, memory.dtype), tf.zeros_like(memory))
         return masked(memory, lengths)
 
 
@@ -142,7 +137,7 @@ def run_steps(cells: Sequence[Cell], memory: tf.Tensor, lengths: tf.Tensor, seed
 
     def step(time, memory):
         changed = run_cells(cells, memory, lengths, seed=fold_in(seed, time))
-        return time + 1, tf.where((time < lengths)[:, None, None, None], changed, memory)
+        return time + 1, tf.where(_by_memory(time < lengths, memory), changed, memory)
 
     return tf.while_loop(lambda time, _: time < steps, step, (0, memory), maximum_iterations=maximum)[1]
 
@@ -204,10 +199,3 @@ def _pulled(inputs, lengths):
         return upstream + masked(_by_memory(pulls, inputs) * beyond, lengths), None
 
     return tf.identity(inputs), gradient
-
-
-def _dropped(values: tf.Tensor, rates: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Drops values [R, n, w, m] with `rates` [R], one per memory."""
-    rates = rates[:, None, None, None]
-    kept = tf.random.stateless_uniform(tf.shape(values), seed, alg=GENERATOR) >= rates
-    return tf.where(kept, values / tf.cast(1 - rates, values.dtype), tf.zeros_like(values))

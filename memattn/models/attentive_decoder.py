@@ -1,8 +1,7 @@
 """Decoders that read a context from the memory in each step: their base, their steps, and how a step reads.
 
-A `Stepper` runs a step. There, the mechanism's `score` gives the weights of the memory's values, and a `Reader` the
-context c = weights @ values (Eqs. 1 and 6). A context enters two linear layers: the cell's input (of the next step with
-input feeding, of this step in RNNsearch), and the output layer's input.
+A `Stepper` runs a step, in which a `Reader` reads a context. A context enters two linear layers: the cell's input (of
+the next step with input feeding, of this step in RNNsearch), and the output layer's input.
 """
 
 import abc
@@ -24,15 +23,10 @@ Cells = list[tuple[tf.Tensor, ...]]
 
 
 class ContextKernels(NamedTuple):
-    """The matrices that multiply contexts of width D.
+    """The matrices that multiply contexts of width D."""
 
-    Attributes:
-      input: [D, G], for the cell's input; None without input feeding.
-      output: [D, F], for the output layer's input; None passes a context on as it is.
-    """
-
-    input: Any
-    output: Any
+    input: Any  # [D, G], for the cell's input; None without input feeding
+    output: Any  # [D, F], for the output layer's input; None passes a context on as it is
 
     def map(self, function: Callable[[Any], Any]) -> "ContextKernels":
         """Returns what a function makes of each matrix."""
@@ -44,15 +38,10 @@ class AttentiveDecoder(tf.keras.layers.Layer):
 
     A decoder defines `_make_weights`, `gates`, `context_kernels` and `_stepper`.
 
-    Args:
-      config: the options of the model.
-      attention: the mechanism.
-      initializer: name, config or object, of the weight matrices.
-
     Attributes:
       units: width U of the state, and of the queries.
       dropout: rate on the inputs of cells, with a fresh mask in each step.
-      output_size: width F of the input of the output layer; known once the decoder is built.
+      context_size, output_size: widths D of contexts, and F of the input of the output layer; known after `build`.
     """
 
     state_parts = 1
@@ -68,20 +57,21 @@ class AttentiveDecoder(tf.keras.layers.Layer):
     def build(self, inputs_shape, states_shape):
         """Makes the weights for inputs [B, T, E] and encoder states [B, S, D]."""
         self.attention.build((None, None, self.units), states_shape)
-        self.output_size = self._make_weights(inputs_shape[-1], self.attention.context_size(states_shape[-1]))
+        self.context_size = self.attention.context_size(states_shape[-1])
+        self.output_size = self._make_weights(inputs_shape[-1])
         self.built = True
 
     @abc.abstractmethod
-    def _make_weights(self, width: int, context_size: int) -> int:
-        """Makes the weights for inputs of a width E and contexts of a width; returns `output_size`."""
+    def _make_weights(self, width: int) -> int:
+        """Makes the weights for inputs of width E = `width`; returns `output_size`."""
 
     @abc.abstractmethod
     def gates(self, inputs: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns what inputs [..., E] contribute to the gates of a step [..., G], biases included."""
 
     @abc.abstractmethod
-    def context_kernels(self, size: int) -> ContextKernels:
-        """Returns the weights that multiply contexts of width D = `size`."""
+    def context_kernels(self) -> ContextKernels:
+        """Returns the weights that multiply contexts."""
 
     def stepper(self, memory: dict[str, tf.Tensor], *, for_search: bool = False) -> "Stepper":
         """Does the work that all steps over one memory share; returns the stepper that runs single steps.
@@ -89,15 +79,15 @@ class AttentiveDecoder(tf.keras.layers.Layer):
         A search has no dropout, and many queries of each source. So with `for_search`, what the mechanism's method
         `for_search` returns computes the weights, and products with the memory may be precomputed.
         """
-        values = memory["values"]
-        kernels = self.context_kernels(values.shape[2]).map(self._cast)
-        is_precomputed = for_search and precomputing_pays(values.shape[1], values.shape[2], kernels)
-        reader = PrecomputedReader(values, kernels) if is_precomputed else Reader(values, kernels, self.dropout)
-        return self._stepper(self.attention.for_search() if for_search else self.attention, memory, reader)
+        kernels = self.context_kernels().map(self._cast)
+        attention = self.attention.for_search() if for_search else self.attention
+        if for_search and precomputing_pays(memory["values"].shape[1], self.context_size, kernels):
+            return self._stepper(PrecomputedReader(attention, memory, kernels))
+        return self._stepper(Reader(attention, memory, kernels, self.dropout))
 
     @abc.abstractmethod
-    def _stepper(self, attention: Any, memory: dict[str, tf.Tensor], reader: "Reader") -> "Stepper":
-        """Makes the stepper; the arguments are those of `Stepper`."""
+    def _stepper(self, reader: "Reader") -> "Stepper":
+        """Makes the stepper that reads with `reader`."""
 
     def call(
         self, inputs: tf.Tensor, cells: Cells, memory: dict[str, tf.Tensor], seed: tf.Tensor | None = None
@@ -121,64 +111,32 @@ class AttentiveDecoder(tf.keras.layers.Layer):
             result = stepper(gates_of_step, state, fold_in(steps_seed, time))
             return (result.outputs, result.contexts, result.weights), result.state
 
-        outputs, contexts, weights = run_loop(
-            step, stepper.initial_state(cells, 1), gates, num_outputs=3, dtype=gates.dtype
-        )
-        return outputs, contexts, weights
+        return tuple(run_loop(step, stepper.initial_state(cells, 1), gates, num_outputs=3, dtype=gates.dtype))
 
     def _cast(self, weight) -> tf.Tensor:
         return cast(weight, self.compute_dtype)
 
 
 class StepResult(NamedTuple):
-    """The result of one decoder step for Q queries of each source.
+    """The result of one decoder step for Q queries of each source."""
 
-    Attributes:
-      outputs: [B, Q, ...], for `Stepper.output_features`.
-      contexts: [B, Q, ...], for `Stepper.output_features`.
-      weights: [B, Q, M], attention weights of the memory's values.
-      state: the next state, tensors [B, Q, ...].
-    """
-
-    outputs: tf.Tensor
-    contexts: tf.Tensor
-    weights: tf.Tensor
-    state: dict[str, Any]
-
-
-class ReadResult(NamedTuple):
-    """The result of reading the memory with Q queries.
-
-    Attributes:
-      weights: [B, Q, M], attention weights of the memory's values.
-      input_contexts: [B, Q, ...], for `Reader.add_to_gates`.
-      output_contexts: [B, Q, ...], for `Reader.output_part`.
-      state: the attention mechanism's next state.
-    """
-
-    weights: tf.Tensor
-    input_contexts: tf.Tensor
-    output_contexts: tf.Tensor
-    state: Any
+    outputs: tf.Tensor  # [B, Q, ...], for `Stepper.output_features`, as are the contexts
+    contexts: tf.Tensor  # [B, Q, ...]
+    weights: tf.Tensor  # [B, Q, M], attention weights of the memory's values
+    state: dict[str, Any]  # the next state, tensors [B, Q, ...]
 
 
 class Stepper:
-    """Runs a decoder step by step, for Q queries that share one memory; made by the decoder's method `stepper`.
+    """Runs a decoder step by step, for Q queries that share one memory; made by the decoder's method `stepper`."""
 
-    Args:
-      attention: the mechanism, or what its `for_search` returns.
-      memory: the mechanism's memory of the sources.
-      reader: reads contexts from the memory.
-    """
-
-    def __init__(self, attention: Any, memory: dict[str, tf.Tensor], reader: "Reader"):
-        self._attention, self.memory, self._reader = attention, memory, reader
+    def __init__(self, reader: "Reader"):
+        self.reader = reader
 
     def initial_state(self, cells: Cells, num_queries: int) -> dict[str, Any]:
         """Returns the state before the first step, in which all Q = `num_queries` queries of a source are equal."""
         return {
             "cells": [[tf.repeat(part[:, None], num_queries, 1) for part in cell] for cell in cells],
-            "attention": self._attention.initial_state(self.memory, num_queries),
+            "attention": self.reader.attention.initial_state(self.reader.memory, num_queries),
         }
 
     @abc.abstractmethod
@@ -189,35 +147,45 @@ class Stepper:
     def output_features(self, outputs: tf.Tensor, contexts: tf.Tensor) -> tf.Tensor:
         """Returns the input of the output layer [B, Q, F], for the outputs and contexts of steps."""
 
-    def read(self, queries: tf.Tensor, state: Any, seed: tf.Tensor | None = None) -> ReadResult:
-        """Reads the memory with queries [B, Q, U] and the attention mechanism's state."""
-        values = self.memory["values"]
-        weights, state = self._attention.score(queries, self.memory, state, fold_in(seed, ATTENTION_SEED))
-        input_contexts, output_contexts = self._reader.read(weights)
-        # A graph leaves this out if no caller uses the dense weights.
-        dense = tf.ensure_shape(ops.dense_scores(weights, tf.shape(values)[1]), [None, None, values.shape[1]])
-        return ReadResult(dense, input_contexts, output_contexts, state)
+
+class Reading(NamedTuple):
+    """What Q queries read from the memory."""
+
+    weights: tf.Tensor  # [B, Q, M], attention weights of the memory's values
+    input_contexts: tf.Tensor  # [B, Q, ...], for `Reader.add_to_gates`
+    output_contexts: tf.Tensor  # [B, Q, ...], for `Reader.output_part`
+    state: Any  # the attention mechanism's next state
 
 
 class Reader:
-    """Reads contexts c = weights @ values, and multiplies them by two kernels.
+    """Reads contexts c = weights @ values (Eqs. 1 and 6), and multiplies them by two kernels.
 
     Args:
-      values: [B, M, D].
+      attention: the mechanism, or what its `for_search` returns.
+      memory: the mechanism's memory of the sources.
       kernels: the two kernels.
       rate: dropout rate of the contexts in the cell's input.
 
     Attributes:
-      input_width: width of the contexts that `read` returns for the cell's input.
+      input_width: width of the contexts for the cell's input.
     """
 
-    def __init__(self, values: tf.Tensor, kernels: ContextKernels, rate: float):
-        self._values, self._kernels, self._rate = values, kernels, rate
+    def __init__(self, attention: Any, memory: dict[str, tf.Tensor], kernels: ContextKernels, rate: float = 0.0):
+        self.attention, self.memory, self._kernels, self._rate = attention, memory, kernels, rate
         self.input_width = 0 if kernels.input is None else kernels.input.shape[0]
 
-    def read(self, weights: tf.Tensor | SparseScores) -> tuple[tf.Tensor, tf.Tensor]:
-        """Reads by attention weights [B, Q, M]; returns contexts for `add_to_gates` and for `output_part`."""
-        contexts = ops.contexts(weights, self._values)  # [B, Q, D]
+    def read(self, queries: tf.Tensor, state: Any, seed: tf.Tensor | None = None) -> Reading:
+        """Reads the memory with queries [B, Q, U] and the attention mechanism's state."""
+        values = self.memory["values"]
+        weights, state = self.attention.score(queries, self.memory, state, fold_in(seed, ATTENTION_SEED))
+        input_contexts, output_contexts = self._contexts(weights)
+        # A graph leaves this out if no caller uses the dense weights.
+        dense = tf.ensure_shape(ops.dense_scores(weights, tf.shape(values)[1]), [None, None, values.shape[1]])
+        return Reading(dense, input_contexts, output_contexts, state)
+
+    def _contexts(self, weights: tf.Tensor | SparseScores) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns contexts for `add_to_gates` and for `output_part`."""
+        contexts = ops.contexts(weights, self.memory["values"])  # [B, Q, D]
         return contexts[:, :, : self.input_width], contexts
 
     def add_to_gates(self, gates: tf.Tensor, contexts: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
@@ -238,14 +206,15 @@ class PrecomputedReader(Reader):
     M * D + D * (G + F), which is less work if many queries share the values.
     """
 
-    def __init__(self, values: tf.Tensor, kernels: ContextKernels):
-        super().__init__(values, kernels, rate=0.0)
+    def __init__(self, attention: Any, memory: dict[str, tf.Tensor], kernels: ContextKernels):
+        super().__init__(attention, memory, kernels)
+        values = memory["values"]
         for_input = values[:, :, :0] if kernels.input is None else tf.tensordot(values, kernels.input, 1)
         self.input_width = for_input.shape[-1]
-        self._values = tf.concat([for_input, super().output_part(values)], -1)  # [B, M, G + F]
+        self._products = tf.concat([for_input, super().output_part(values)], -1)  # [B, M, G + F]
 
-    def read(self, weights):
-        products = ops.contexts(weights, self._values)  # [B, Q, G + F]
+    def _contexts(self, weights):
+        products = ops.contexts(weights, self._products)  # [B, Q, G + F]
         return products[:, :, : self.input_width], products[:, :, self.input_width :]
 
     def add_to_gates(self, gates, contexts, seed):

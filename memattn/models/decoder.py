@@ -1,13 +1,13 @@
 """The paper's decoder, a stack of LSTMs that reads one context in each step; with GRUs; and the bridge to it."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from memattn.attention import AttentionMechanism
 from memattn.attention.configured import Initializer
-from memattn.models.attentive_decoder import AttentiveDecoder, Cells, ContextKernels, Stepper, StepResult
+from memattn.models.attentive_decoder import AttentiveDecoder, Cells, ContextKernels, Reader, Stepper, StepResult
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.lstm import run_lstm
 
@@ -57,14 +57,14 @@ class StackDecoder(AttentiveDecoder):
             **options,
         )
 
-    def _make_weights(self, width, context_size):
-        width += context_size * self.input_feeding
+    def _make_weights(self, width):
+        width += self.context_size * self.input_feeding
         for layer in self.stack:
             layer.build((None, None, width))
             width = self.units
         if not self.mix:
-            return self.units + context_size
-        self.mixing_layer.build((None, self.units + context_size))
+            return self.units + self.context_size
+        self.mixing_layer.build((None, self.units + self.context_size))
         return self.units
 
     def gates(self, inputs, seed=None):
@@ -80,29 +80,23 @@ class StackDecoder(AttentiveDecoder):
         for lstm, cell, layer_seed in zip(self.stack, cells, split_seed(seed, self.layers), strict=True):
             # Where XLA compiles the decoder, the loop in a function of its own would make an update three times slower.
             outputs, *_ = run_lstm(lstm.cell, dropout(outputs, self.dropout, layer_seed), cell, jit_compile=None)
-        reading = stepper.read(outputs, (), seed)
+        reading = stepper.reader.read(outputs, (), seed)
         return outputs, reading.output_contexts, reading.weights
 
-    def context_kernels(self, size):
+    def context_kernels(self):
         kernel = tf.convert_to_tensor(self.stack[0].cell.kernel)
-        input_kernel = kernel[kernel.shape[0] - size :] if self.input_feeding else None
+        input_kernel = kernel[kernel.shape[0] - self.context_size :] if self.input_feeding else None
         output_kernel = tf.convert_to_tensor(self.mixing_layer.kernel)[self.units :] if self.mix else None
         return ContextKernels(input_kernel, output_kernel)
 
-    def _stepper(self, attention, memory, reader):
+    def _stepper(self, reader):
         first, *upper = [layer.cell for layer in self.stack]
+        cells = [self._first_cell(first), *map(self._upper_cell, upper)]
         attention_layer = None
         if self.mix:
             kernel, bias = map(self._cast, self.mixing_layer.weights)  # the kernel is W in W [h; c]
             attention_layer = kernel[: self.units], bias
-        return StackStepper(
-            attention,
-            memory,
-            reader,
-            cells=[self._first_cell(first), *map(self._upper_cell, upper)],
-            attention_layer=attention_layer,
-            dropout=self.dropout,
-        )
+        return StackStepper(reader, cells, attention_layer, self.dropout)
 
     def _first_cell(self, cell: tf.keras.layers.Layer) -> CellFunction:
         """Returns a function from the gates of a step and the state of the first cell to its next state."""
@@ -143,41 +137,41 @@ class StackStepper(Stepper):
     """Runs a stack of cells step by step.
 
     Args:
+      reader: reads contexts from the memory.
       cells: a function for each cell. The first one's input is the gates; that of the others, the output below.
       attention_layer: the attention layer's kernel [U, U] for the output, and its bias [U]; or None.
       dropout: rate on the input of every cell.
-      *arguments: see `Stepper`.
     """
 
     def __init__(
         self,
-        *arguments: Any,
+        reader: Reader,
         cells: list[CellFunction],
         attention_layer: tuple[tf.Tensor, tf.Tensor] | None,
         dropout: float,
     ):
-        super().__init__(*arguments)
+        super().__init__(reader)
         self._cells, self._attention_layer, self._dropout = cells, attention_layer, dropout
 
     def initial_state(self, cells, num_queries):
         hidden = cells[0][0]
-        context = tf.zeros([tf.shape(hidden)[0], num_queries, self._reader.input_width], hidden.dtype)
+        context = tf.zeros([tf.shape(hidden)[0], num_queries, self.reader.input_width], hidden.dtype)
         return {**super().initial_state(cells, num_queries), "context": context}
 
     def __call__(self, gates, state, seed=None):
         first_seed, *upper_seeds = split_seed(seed, len(self._cells))
         (run_first, *run_upper), (first, *upper) = self._cells, state["cells"]
-        cells = [run_first(self._reader.add_to_gates(gates, state["context"], first_seed), first)]
+        cells = [run_first(self.reader.add_to_gates(gates, state["context"], first_seed), first)]
         for run, cell, cell_seed in zip(run_upper, upper, upper_seeds, strict=True):
             cells.append(run(dropout(cells[-1][0], self._dropout, cell_seed), cell))
         outputs = cells[-1][0]
-        reading = self.read(outputs, state["attention"], seed)
+        reading = self.reader.read(outputs, state["attention"], seed)
         next_state = {"cells": cells, "attention": reading.state, "context": reading.input_contexts}
         return StepResult(outputs, reading.output_contexts, reading.weights, next_state)
 
     def output_features(self, outputs, contexts):
         """Returns tanh(W [h; c]) [B, Q, U]; or [h; c], without an attention layer."""
-        contexts = self._reader.output_part(contexts)
+        contexts = self.reader.output_part(contexts)
         if self._attention_layer is None:
             return tf.concat([outputs, contexts], -1)
         kernel, bias = self._attention_layer
@@ -192,10 +186,7 @@ class Bridge(tf.keras.layers.Layer):
     - "backward": tanh(W_s h), where h is the backward encoder's state at the first token, for encoders of one layer
       (Bahdanau et al., 2015). The c of an LSTM starts from zeros.
 
-    Args:
-      config: the options of the model.
-      parts: number of tensors in the state of a decoder layer: 2 for an LSTM, 1 for a GRU.
-      initializer: name, config or object, of the kernel.
+    `parts` is the number of tensors in the state of a decoder layer: 2 for an LSTM, 1 for a GRU.
     """
 
     def __init__(self, config: "Seq2SeqConfig", *, parts: int, initializer: Initializer, **kwargs):

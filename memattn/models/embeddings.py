@@ -77,17 +77,11 @@ def shift_right(target: tf.Tensor) -> tf.Tensor:
 
 
 class OutputWeights(NamedTuple):
-    """Weights of an output layer, for all V tokens or for N selected ones.
+    """Weights of an output layer, for all V tokens or for N selected ones."""
 
-    Attributes:
-      kernel: [F, V or N].
-      bias: [V or N], in float32 for half precision, so that its gradient is summed in float32.
-      allowed: bool [B, N], which of the selected tokens each source allows; None for all V tokens.
-    """
-
-    kernel: tf.Tensor
-    bias: tf.Tensor
-    allowed: tf.Tensor | None = None
+    kernel: tf.Tensor  # [F, V or N]
+    bias: tf.Tensor  # [V or N], in float32 for half precision, so that its gradient is summed in float32
+    allowed: tf.Tensor | None = None  # bool [B, N], which of the selected tokens each source allows; None for all V
 
     def logits(self, features: tf.Tensor) -> tf.Tensor:
         """Returns logits [B, Q, V or N] of features [B, Q, F]; minus infinity for tokens that a source forbids."""

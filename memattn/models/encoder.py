@@ -25,24 +25,14 @@ _UPDATE_BIAS = 2.0
 
 
 class Encoder(tf.keras.layers.Layer):
-    """Base of encoders, which read a source into states.
+    """Base of encoders, which read a source into states."""
 
-    Args:
-      config: the options of the model.
-      initializer: name, config or object, of kernels.
-
-    Attributes:
-      units: half the width of a state, D = 2 * units.
-      reduction: number of positions of a source that a state stands for.
-      final_size: width F of the final state.
-    """
-
-    reduction = 1
-    final_size: int
+    reduction = 1  # number of positions of a source that a state stands for
+    final_size: int  # width F of the final state
 
     def __init__(self, config: "Seq2SeqConfig", *, initializer: Initializer, **kwargs):
         super().__init__(**kwargs)
-        self.layers, self.units = config.layers_of_encoder, config.units_of_encoder
+        self.layers, self.units = config.layers_of_encoder, config.units_of_encoder  # a state is D = 2 * units wide
         self.dropout, self.initializer = config.dropout, initializer
 
     def state_mask(self, mask: tf.Tensor) -> tf.Tensor:
@@ -53,16 +43,10 @@ class Encoder(tf.keras.layers.Layer):
     def call(
         self, inputs: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Encodes a batch of sources.
+        """Encodes embeddings or vectors [B, S, E]; `mask` [B, S] is false for padding, which comes last.
 
-        Args:
-          inputs: embeddings or vectors [B, S, E].
-          mask: [B, S], false for padding, which comes last.
-          seed: [2], turns dropout on.
-          jit_compile: whether XLA compiles the loops of LSTMs on a CPU.
-
-        Returns:
-          The states [B, P, D], where P is S divided by `reduction` and rounded up, and the final state [B, F].
+        Returns the states [B, P, D], where P is S divided by `reduction` and rounded up, and the final state [B, F].
+        `seed` [2] turns dropout on. With `jit_compile`, XLA compiles the loops of LSTMs on a CPU.
         """
 
 

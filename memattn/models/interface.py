@@ -1,20 +1,22 @@
 """The interface of a model, which training, search and evaluation call; and the ensemble of several models.
 
-`Seq2Seq` and the Neural GPUs are `Model`s. An `Ensemble` of them is a `DecodingModel`: it does not train.
+`Seq2Seq` and the Neural GPUs are `Model`s, which train. An `Ensemble` of them is a `DecodingModel` alone.
 
 Shapes: B sources in a batch, S source length, P states of the encoder, T target length, Q hypotheses of a source, V
 vocabulary size, N selected tokens. A batch of sources holds ids [B, S] or vectors [B, S, F], padded as `data.sentences`
 says. A `seed` [2] turns dropout and other noise of training on; None turns it off.
 """
 
+import abc
 import functools
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, NamedTuple, Protocol, TypeGuard
+from typing import Any, Literal, NamedTuple, Protocol
 
 import tensorflow as tf
 
 from memattn.data.lexicon import Selection
+from memattn.options import Options, split
 
 MemoryRatio = float | Literal["estimate"] | None  # `decoding.memory_ratio`
 
@@ -23,14 +25,10 @@ class MemoryLength(NamedTuple):
     """Encoded sources with one length of their memory.
 
     A search tries each length, and keeps the hypotheses of the one whose best hypothesis scores highest.
-
-    Attributes:
-      encoded: as `DecodingModel.encode` returns it.
-      max_steps: [B], upper bound on decoder steps; None if there is no bound.
     """
 
-    encoded: Any
-    max_steps: tf.Tensor | None = None
+    encoded: Any  # as `DecodingModel.encode` returns it
+    max_steps: tf.Tensor | None = None  # [B], upper bound on decoder steps; None if there is no bound
 
 
 class DecodingModel(Protocol):
@@ -38,7 +36,7 @@ class DecodingModel(Protocol):
 
     @property
     def has_alignments(self) -> bool:
-        """Whether the model weighs source positions; `aligns` then narrows it to an `AligningModel`."""
+        """Whether the model weighs source positions, so that it has `attention_weights` and `alignments`."""
 
     @property
     def compute_dtype(self) -> str:
@@ -68,38 +66,21 @@ class DecodingModel(Protocol):
     def start(
         self, encoded: Any, num_queries: int, token_table: Any, selected: Selection | None = None
     ) -> tuple[Any, Any]:
-        """Begins to decode with one memory length.
+        """Begins to decode Q = `num_queries` hypotheses of each source, from the `encoded` of a `MemoryLength`.
 
-        Args:
-          encoded: the `encoded` of a `MemoryLength`.
-          num_queries: Q.
-          token_table: as `token_table()` returns it.
-          selected: N tokens, the only ones of which `step` computes logits, and which of them each source allows; the
-            logits of the others are minus infinity. None: all tokens.
-
-        Returns:
-          What all decoder steps share, and the initial state, of tensors [B, Q, ...].
+        Returns what all decoder steps share, and the initial state, of tensors [B, Q, ...]. With `selected`, `step`
+        computes logits of these N tokens alone, and those that a source does not allow are minus infinity.
         """
 
     def step(self, tokens: tf.Tensor, state: Any, decoding: Any) -> tuple[tf.Tensor, Any, Any]:
-        """Runs one decoder step.
+        """Runs one decoder step after tokens [B, Q], BOS in the first step; `decoding` is what all steps share.
 
-        Args:
-          tokens: ids [B, Q] of the previous tokens; BOS in the first step.
-          state: the state that `start` or the previous step returned.
-          decoding: what all steps share, as `start` returned it.
-
-        Returns:
-          Logits [B, Q, V or N] of the next token, weights of the memory for `AligningModel.attention_weights`, and the
-          next state.
+        Returns logits [B, Q, V or N] of the next token, weights of the memory for `attention_weights`, and the next
+        state.
         """
 
     def __call__(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns logits [B, T, V] of target ids [B, T] under teacher forcing, for a padded batch of sources."""
-
-
-class AligningModel(DecodingModel, Protocol):
-    """A model that weighs source positions, as those with attention do."""
 
     def attention_weights(self, decoding: Any, memory_weights: Any) -> tf.Tensor:
         """Returns weights of the encoder's states [B, Q, P] for the weights of the memory that `step` returned."""
@@ -107,39 +88,48 @@ class AligningModel(DecodingModel, Protocol):
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns weights of the source positions [B, T, S] for target ids [B, T] under teacher forcing."""
 
-    def slot_shares(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Returns the alignments of each memory slot [B, K, T, S]; K = 0 without slots. An `Ensemble` lacks them."""
 
+class Model(tf.keras.Model):
+    """Base of `DecodingModel`s that can be trained. The constructor makes all weights.
 
-class Model(DecodingModel, Protocol):
-    """A Keras model that can be trained.
-
-    Attributes:
-      vocabulary_size: V, shared by source and target.
-      max_source_length: length of the longest source of the training set; in tokens, the end of sentence counts.
-      dtype_policy, weights, trainable_variables: as Keras has them.
+    Args:
+      config: the options of the model.
+      vocabulary_size: V, shared by source and target, the special ids of `memattn.data.vocabulary` included.
+      max_source_length: that of the longest source of the training set; in tokens, the end of sentence counts.
     """
 
-    vocabulary_size: int
-    max_source_length: int
-    dtype_policy: Any
-    weights: list
-    trainable_variables: list
+    config_class: type[Options]
+    argument_names: tuple[str, ...] = ("vocabulary_size", "max_source_length")  # of the constructor, beside the config
 
-    def count_params(self) -> int:
-        """Returns the number of parameters."""
+    def __init__(self, config: Any, *, vocabulary_size: int, max_source_length: int, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.vocabulary_size, self.max_source_length = int(vocabulary_size), int(max_source_length)
 
+    def build(self, source_shape=None, target_shape=None):
+        self.built = True
+
+    @abc.abstractmethod
     def teacher_forced_logits(self, encoded: Any, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns logits [B, T, V] under teacher forcing, for what `encode` returned and target ids [B, T]."""
 
+    @abc.abstractmethod
+    def slot_shares(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Returns the alignments of each memory slot [B, K, T, S], if the model has alignments; K = 0 without slots."""
 
-def aligns(model: DecodingModel) -> TypeGuard[AligningModel]:
-    """Returns whether a model weighs source positions."""
-    return model.has_alignments
+    def get_config(self):
+        """Returns the options of the model and the other arguments, all in one mapping."""
+        arguments = {name: getattr(self, name) for name in (*self.argument_names, "name")}
+        return {**vars(self.config), **arguments, "dtype": self.dtype_policy.name}
+
+    @classmethod
+    def from_config(cls, config):
+        options, arguments = split(cls.config_class, config)
+        return cls(options, **arguments)
 
 
 class Ensemble:
-    """Decodes with several models at once; an `AligningModel` if all of them have attention.
+    """Decodes with several models at once; it has alignments if all of them have.
 
     Encoded sources, shared tensors, states and attention weights are lists with an item for each model. Logits are
     those of the models' mean probabilities.
@@ -147,11 +137,10 @@ class Ensemble:
 
     def __init__(self, models: list[Model]):
         self._models = models
-        self._aligning_models = [model for model in models if aligns(model)]
 
     @property
     def has_alignments(self) -> bool:
-        return len(self._aligning_models) == len(self._models)
+        return all(model.has_alignments for model in self._models)
 
     @property
     def compute_dtype(self) -> str:
@@ -194,12 +183,12 @@ class Ensemble:
 
     def attention_weights(self, decoding: list, memory_weights: list) -> tf.Tensor:
         """Returns average weights of the encoder's states [B, Q, P]."""
-        parts = zip(self._aligning_models, decoding, memory_weights, strict=True)
+        parts = zip(self._models, decoding, memory_weights, strict=True)
         return _mean([model.attention_weights(*model_parts) for model, *model_parts in parts])
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns average weights of the source positions [B, T, S] under teacher forcing."""
-        return _mean([model.alignments(source, target) for model in self._aligning_models])
+        return _mean([model.alignments(source, target) for model in self._models])
 
     def __call__(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns logarithms of the average probabilities [B, T, V] under teacher forcing."""

@@ -66,8 +66,7 @@ def _run(gates: tf.Tensor, recurrent_kernel: tf.Tensor, is_real: tf.Tensor, hidd
       recurrent_kernel: [U, 4U].
       is_real: 1, or 0 for a step that keeps h and c, [S, B, 1].
 
-    Returns:
-      h after each step [S, B, U], and the last h and c; then the function that computes the gradient.
+    Returns h after each step [S, B, U], and the last h and c; then the function that computes the gradient.
     """
     dtype, steps = gates.dtype, tf.shape(gates)[0]
     first_hidden, first_memory_cell = hidden, memory_cell

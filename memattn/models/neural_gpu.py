@@ -14,8 +14,8 @@ from memattn.data.vocabulary import PAD
 from memattn.models.active_memory import CELLS, run_cells, run_steps
 from memattn.models.dropout import fold_in
 from memattn.models.embeddings import OutputWeights, output_weights, shift_right
-from memattn.models.interface import MemoryLength, MemoryRatio
-from memattn.options import OneOf, Options, PositiveInt, Rate, split
+from memattn.models.interface import MemoryLength, MemoryRatio, Model
+from memattn.options import OneOf, Options, PositiveInt, Rate
 
 _DECODER_SEEDS, _SOURCE_SEED = 2**16, 2**17  # numbers for `fold_in`, above those of the encoder's steps
 
@@ -38,35 +38,23 @@ class NeuralGPUConfig(Options):
 
 
 class Encoded(NamedTuple):
-    """A batch of embedded sources, each for a memory of n positions.
+    """A batch of embedded sources, each for a memory of n positions."""
 
-    Attributes:
-      embedded: embeddings [B, N, m], 0 for padding.
-      lengths: n [B], at most N.
-    """
-
-    embedded: tf.Tensor
-    lengths: tf.Tensor
+    embedded: tf.Tensor  # embeddings [B, N, m], 0 for padding
+    lengths: tf.Tensor  # n [B], at most N
 
 
 class Decoding(NamedTuple):
-    """Values that every decoder step of a batch uses.
+    """Values that every decoder step of a batch uses."""
 
-    Attributes:
-      memory: the encoder's last memory [B, N, w, m].
-      lengths: n [B].
-      embeddings: embeddings of outputs [V, m] in float32, as `NeuralGPU.token_table` returns them.
-      output: weights of the output layer.
-    """
-
-    memory: tf.Tensor
-    lengths: tf.Tensor
-    embeddings: tf.Tensor
+    memory: tf.Tensor  # the encoder's last memory [B, N, w, m]
+    lengths: tf.Tensor  # n [B]
+    embeddings: tf.Tensor  # embeddings of outputs [V, m] in float32, as `NeuralGPU.token_table` returns them
     output: OutputWeights
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
-class NeuralGPU(tf.keras.Model):
+class NeuralGPU(Model):
     """A memory with a position for each token; every step changes all positions (Kaiser & Bengio, 2016, section 2).
 
     The embedded source fills the first column of a memory of n positions, w columns and m maps. The cells change the
@@ -74,33 +62,29 @@ class NeuralGPU(tf.keras.Model):
     training, n is the length of the source or of the target, whichever is longer, with its end of sentence. In
     decoding, `decoding.memory_ratio` gives n; without it, a search tries each n from the source's length to twice that.
 
-    It has the methods of `memattn.models.interface.Model`, which describes them, and no alignments.
+    It has no alignments. A class is one of the kinds, whatever `config.kind` is.
 
     Args:
-      config: the options of the model. A class is one of the kinds, whatever `config.kind` is.
-      vocabulary_size: V, shared by source and target, the special ids of `memattn.data.vocabulary` included.
-      max_source_length: the longest source of the training set, with its end of sentence.
+      **kwargs: see `Model`.
       memory_intercept, memory_slope: regression of n on a source's length (`TrainingBatches.length_regression`); None
         if it is not known.
     """
 
-    has_decoder_cells = False  # whether cells change the memory again at each output
+    config_class = NeuralGPUConfig
+    argument_names = (*Model.argument_names, "memory_intercept", "memory_slope")
     has_alignments = False
+    has_decoder_cells = False  # whether cells change the memory again at each output
     num_features = 1  # number of vectors of width m that the output layer gets
 
     def __init__(
         self,
         config: NeuralGPUConfig,
         *,
-        vocabulary_size: int,
-        max_source_length: int,
         memory_intercept: float | None = None,
         memory_slope: float | None = None,
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        self.config = config
-        self.vocabulary_size, self.max_source_length = int(vocabulary_size), int(max_source_length)
+        super().__init__(config, **kwargs)
         self.width, self.units = config.width, config.units
         self.memory_intercept, self.memory_slope = memory_intercept, memory_slope
         self.source_embedding = self._embedding("source_embedding")
@@ -127,9 +111,6 @@ class NeuralGPU(tf.keras.Model):
         )
         layer.build((None, None))
         return layer
-
-    def build(self, source_shape=None, target_shape=None):
-        self.built = True  # the constructor made the weights
 
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> Encoded:
         """Embeds source ids [B, S], padded with PAD, for memories as long as the sources."""
@@ -237,17 +218,6 @@ class NeuralGPU(tf.keras.Model):
     def _output(self, selected: Selection | None = None) -> OutputWeights:
         """Returns the weights of the output layer, for all tokens or for the selected ones."""
         return output_weights(self.output_layer.kernel, self.output_layer.bias, self.compute_dtype, selected)
-
-    def get_config(self):
-        """Returns the options of the model and the other arguments, all in one mapping."""
-        names = ("vocabulary_size", "max_source_length", "memory_intercept", "memory_slope", "name")
-        arguments = {name: getattr(self, name) for name in names}
-        return {**vars(self.config), **arguments, "dtype": self.dtype_policy.name}
-
-    @classmethod
-    def from_config(cls, config):
-        options, arguments = split(NeuralGPUConfig, config)
-        return cls(options, **arguments)
 
 
 @tf.keras.utils.register_keras_serializable("memattn")

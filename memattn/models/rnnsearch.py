@@ -1,10 +1,8 @@
 """The decoder of Bahdanau, Cho and Bengio (2015), which reads the source before it updates its state."""
 
-from typing import Any
-
 import tensorflow as tf
 
-from memattn.models.attentive_decoder import AttentiveDecoder, ContextKernels, Stepper, StepResult
+from memattn.models.attentive_decoder import AttentiveDecoder, ContextKernels, Reader, Stepper, StepResult
 from memattn.models.decoder import divided_kernel, gru_parts
 from memattn.models.dropout import dropout
 
@@ -20,8 +18,8 @@ class RNNsearchDecoder(AttentiveDecoder):
 
     default_bridge = "backward"
 
-    def _make_weights(self, width, context_size):
-        width, units = width + context_size, self.units
+    def _make_weights(self, width):
+        width, units = width + self.context_size, self.units
         shapes = {
             "kernel": (width, 3 * units),  # of [y; c], for z, r and the candidate
             "recurrent_kernel": (units, 3 * units),
@@ -41,40 +39,35 @@ class RNNsearchDecoder(AttentiveDecoder):
         bias = tf.concat([self._cast(self.bias), self._cast(self.read_out_bias)], -1)
         return tf.tensordot(dropout(inputs, self.dropout, seed), kernel, 1) + bias
 
-    def context_kernels(self, size):
+    def context_kernels(self):
         kernel, read_out_kernel = map(tf.convert_to_tensor, (self.kernel, self.read_out_kernel))
-        first = kernel.shape[0] - size
+        first = kernel.shape[0] - self.context_size
         return ContextKernels(kernel[first:], read_out_kernel[first : -self.units])
 
-    def _stepper(self, attention, memory, reader):
-        return RNNsearchStepper(
-            attention,
-            memory,
-            reader,
-            recurrent_kernels=divided_kernel(self._cast(self.recurrent_kernel)),
-            read_out_kernel=self._cast(self.read_out_kernel)[-self.units :],
-        )
+    def _stepper(self, reader):
+        recurrent_kernels = divided_kernel(self._cast(self.recurrent_kernel))
+        return RNNsearchStepper(reader, recurrent_kernels, self._cast(self.read_out_kernel)[-self.units :])
 
 
 class RNNsearchStepper(Stepper):
     """Runs an `RNNsearchDecoder` step by step.
 
     Args:
+      reader: reads contexts from the memory.
       recurrent_kernels: [U, 2U], from the state to z and r; and [U, U], to the candidate.
       read_out_kernel: [U, U], from the state to the maxout layer.
-      *arguments: see `Stepper`.
     """
 
-    def __init__(self, *arguments: Any, recurrent_kernels: tuple[tf.Tensor, tf.Tensor], read_out_kernel: tf.Tensor):
-        super().__init__(*arguments)
+    def __init__(self, reader: Reader, recurrent_kernels: tuple[tf.Tensor, tf.Tensor], read_out_kernel: tf.Tensor):
+        super().__init__(reader)
         self._recurrent_kernels, self._read_out_kernel = recurrent_kernels, read_out_kernel
 
     def __call__(self, gates, state, seed=None):
         ((hidden,),) = state["cells"]
         units = hidden.shape[-1]
-        reading = self.read(hidden, state["attention"], seed)
+        reading = self.reader.read(hidden, state["attention"], seed)
         inputs, read_out = gates[:, :, : 3 * units], gates[:, :, 3 * units :]
-        inputs = self._reader.add_to_gates(inputs, reading.input_contexts, seed)
+        inputs = self.reader.add_to_gates(inputs, reading.input_contexts, seed)
         update, candidate = gru_parts(inputs, hidden, *self._recurrent_kernels)
         next_hidden = (1 - update) * hidden + update * candidate
         outputs = tf.concat([hidden, read_out], -1)  # [B, Q, 2U]
@@ -84,6 +77,6 @@ class RNNsearchStepper(Stepper):
     def output_features(self, outputs, contexts):
         """Returns the output of the maxout layer [B, Q, U / 2]."""
         hidden, read_out = tf.split(outputs, 2, -1)
-        summed = read_out + tf.tensordot(hidden, self._read_out_kernel, 1) + self._reader.output_part(contexts)
+        summed = read_out + tf.tensordot(hidden, self._read_out_kernel, 1) + self.reader.output_part(contexts)
         batch, queries, units = tf.shape(summed)[0], tf.shape(summed)[1], summed.shape[-1]
         return tf.reduce_max(tf.reshape(summed, [batch, queries, units // 2, 2]), -1)

@@ -16,9 +16,9 @@ from memattn.models.decoder import Bridge, GRUDecoder, StackDecoder
 from memattn.models.dropout import ATTENTION_SEED, SOURCE_SEED, fold_in, split_seed
 from memattn.models.embeddings import FeatureReader, OutputWeights, TokenReader, output_weights, shift_right
 from memattn.models.encoder import RECURRENT_LAYERS, ActiveMemoryEncoder, RecurrentEncoder
-from memattn.models.interface import MemoryLength, MemoryRatio
+from memattn.models.interface import MemoryLength, MemoryRatio, Model
 from memattn.models.rnnsearch import RNNsearchDecoder
-from memattn.options import OneOf, Options, PositiveInt, Problems, Range, Rate, raise_first, split
+from memattn.options import OneOf, Options, PositiveInt, Problems, Range, Rate, raise_first
 
 ENCODERS = {**dict.fromkeys(RECURRENT_LAYERS, RecurrentEncoder), "cgru": ActiveMemoryEncoder}
 DECODERS: dict[str, type[AttentiveDecoder]] = {"lstm": StackDecoder, "gru": GRUDecoder, "rnnsearch": RNNsearchDecoder}
@@ -155,33 +155,22 @@ class Seq2SeqConfig(Options):
 
 
 class Encoded(NamedTuple):
-    """A batch of encoded sources.
+    """A batch of encoded sources."""
 
-    Attributes:
-      memory: the attention mechanism's memory.
-      cells: the decoder's initial state.
-    """
-
-    memory: dict[str, tf.Tensor]
-    cells: Cells
+    memory: dict[str, tf.Tensor]  # the attention mechanism's memory
+    cells: Cells  # the decoder's initial state
 
 
 class Decoding(NamedTuple):
-    """Values that every decoder step of a batch uses.
-
-    Attributes:
-      stepper: runs the decoder's steps.
-      token_table: [V, G], as `Seq2Seq.token_table` returns it.
-      output: weights of the output layer.
-    """
+    """Values that every decoder step of a batch uses."""
 
     stepper: Stepper
-    token_table: tf.Tensor
+    token_table: tf.Tensor  # [V, G], as `Seq2Seq.token_table` returns it
     output: OutputWeights
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
-class Seq2Seq(tf.keras.Model):
+class Seq2Seq(Model):
     """The model of the paper and its baselines.
 
     Args:
@@ -207,6 +196,9 @@ class Seq2Seq(tf.keras.Model):
       TensorShape([2, 3, 4])
     """
 
+    config_class = Seq2SeqConfig
+    argument_names = (*Model.argument_names, "source_features")
+
     def __init__(
         self,
         config: Seq2SeqConfig,
@@ -216,10 +208,8 @@ class Seq2Seq(tf.keras.Model):
         source_features: int | None = None,
         **kwargs,
     ):
-        super().__init__(**kwargs)
+        super().__init__(config, vocabulary_size=vocabulary_size, max_source_length=max_source_length, **kwargs)
         raise_first(config.problems_of_sources(reads_tokens=source_features is None))
-        self.config = config
-        self.vocabulary_size, self.max_source_length = int(vocabulary_size), int(max_source_length)
         self.source_features = source_features if source_features is None else int(source_features)
         # The order in which layers are made decides what a seed draws for them, and the order of the optimizer's state.
         scale = config.init_scale
@@ -278,13 +268,10 @@ class Seq2Seq(tf.keras.Model):
             self.output_layer.build((None, None, self.decoder.output_size))
         self.built = True
 
-    def build(self, source_shape=None, target_shape=None):
-        self.built = True  # the constructor made the weights
-
     @property
     def context_size(self) -> int:
         """D, the width of a context; 0 without attention."""
-        return self.attention.context_size(2 * self.encoder.units)
+        return self.decoder.context_size
 
     @property
     def has_alignments(self) -> bool:
@@ -306,7 +293,6 @@ class Seq2Seq(tf.keras.Model):
         return Encoded(memory, self.bridge(final_state))
 
     def state_mask(self, source: tf.Tensor) -> tf.Tensor:
-        """Returns a mask [B, P] of the encoder's states, false for padding."""
         return self.encoder.state_mask(self.source_embedding.mask(source))
 
     def memory_lengths(self, encoded: Encoded, ratio: MemoryRatio) -> list[MemoryLength]:
@@ -340,7 +326,7 @@ class Seq2Seq(tf.keras.Model):
 
     def attention_weights(self, decoding: Decoding, memory_weights: tf.Tensor) -> tf.Tensor:
         """Returns weights of the encoder's states [B, Q, P] for weights of the memory's values [B, Q, M]."""
-        return self.attention.alignments(decoding.stepper.memory, memory_weights)
+        return self.attention.alignments(decoding.stepper.reader.memory, memory_weights)
 
     def call(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns logits [B, T, V] under teacher forcing: those of position t depend on the target [B, T] before t.
@@ -420,14 +406,3 @@ class Seq2Seq(tf.keras.Model):
         else:
             kernel, bias = self.output_layer.kernel, self.output_layer.bias
         return output_weights(kernel, bias, self.compute_dtype, selected)
-
-    def get_config(self):
-        """Returns the options of the model and the other arguments, all in one mapping."""
-        names = ("vocabulary_size", "max_source_length", "source_features", "name")
-        arguments = {name: getattr(self, name) for name in names}
-        return {**vars(self.config), **arguments, "dtype": self.dtype_policy.name}
-
-    @classmethod
-    def from_config(cls, config):
-        options, arguments = split(Seq2SeqConfig, config)
-        return cls(options, **arguments)

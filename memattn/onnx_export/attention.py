@@ -20,33 +20,20 @@ Memory = dict[str, Tensor]
 
 
 class Source(NamedTuple):
-    """The encoded sources.
+    """The encoded sources."""
 
-    Attributes:
-      states: [B, S, D].
-      is_real: bool [B, S], false for padding, which comes last.
-      real: the same as 0 and 1, [B, S, 1].
-      lengths: [B, 1, 1].
-      positions: 0, 1 and so on, [B, S, 1].
-    """
-
-    states: Tensor
-    is_real: Tensor
-    real: Tensor
-    lengths: Tensor
-    positions: Tensor
+    states: Tensor  # [B, S, D]
+    is_real: Tensor  # bool [B, S], false for padding, which comes last
+    real: Tensor  # the same as 0 and 1, [B, S, 1]
+    lengths: Tensor  # [B, 1, 1]
+    positions: Tensor  # 0, 1 and so on, [B, S, 1]
 
 
 class Mechanism(NamedTuple):
-    """The two functions of a mechanism.
-
-    Attributes:
-      memorize: (graph, layer, source) -> memory.
-      score: (graph, layer, query [B, Q, U], memory) -> scores [B, Q, M]; None for a mechanism without contexts.
-    """
+    """The two functions of a mechanism."""
 
     memorize: Callable[[Graph, Any, Source], Memory]
-    score: Callable[[Graph, Any, Tensor, Memory], Any]
+    score: Callable[[Graph, Any, Tensor, Memory], Any]  # its query is [B, Q, U], its scores are [B, Q, M]
 
 
 def _bahdanau_memory(graph, layer, source):

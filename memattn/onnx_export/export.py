@@ -24,14 +24,10 @@ from memattn.serving.onnx_searcher import ENCODER, STEP
 
 
 def export(trained: Trained, folder: str, *, int8: bool = False) -> None:
-    """Writes a folder for `memattn-onnx`, which appears under its name when it is complete.
+    """Writes a new folder for `memattn-onnx`, which appears when it is complete. Raises ConfigError, OSError.
 
-    Args:
-      trained: the trained model.
-      folder: the folder, which must not exist.
-      int8: whether weights are integers of 8 bits, and so the inputs of their products.
-
-    The graphs take sources of any length. Raises ConfigError, OSError.
+    The graphs take sources of any length. With `int8`, weights are integers of 8 bits, and so the inputs of their
+    products.
     """
     with exporting.new_folder(trained, folder, problems=_problems(trained)) as unfinished:
         model = cast(Seq2Seq, trained.models[0])
@@ -235,6 +231,6 @@ def _context_kernels(model: Seq2Seq) -> tuple[ContextKernels, bool]:
     """
     if not model.has_alignments:
         return ContextKernels(None, None), False
-    kernels = model.decoder.context_kernels(model.context_size).map(array)
+    kernels = model.decoder.context_kernels().map(array)
     num_values = model.attention.num_slots or model.max_source_length
     return kernels, kernels.output is not None and precomputing_pays(num_values, model.context_size, kernels)

@@ -15,12 +15,7 @@ _GRU_GATES = (0, 1, 2)  # z, r and the candidate, as in Keras
 
 
 class Tensor:
-    """A tensor in a graph; operators and methods add nodes to the graph.
-
-    Args:
-      graph: the graph.
-      name: name of the tensor in the graph.
-    """
+    """A tensor in a graph, by its name there; operators and methods add nodes to the graph."""
 
     def __init__(self, graph: "Graph", name: str):
         self._graph, self.name = graph, name
@@ -65,11 +60,7 @@ Operand: TypeAlias = Tensor | np.ndarray | tf.Variable | float
 
 
 class Graph:
-    """A graph under construction.
-
-    Args:
-      name: name of the graph.
-    """
+    """A graph under construction."""
 
     def __init__(self, name: str):
         self._name, self._scopes = name, [""]

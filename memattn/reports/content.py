@@ -18,7 +18,6 @@ from memattn.evaluation import plots
 from memattn.evaluation.evaluate import TestSet, read_split
 from memattn.evaluation.metrics import METRICS
 from memattn.files import read_lines
-from memattn.models.interface import aligns
 from memattn.runs.result import Result
 from memattn.runs.run import Run
 from memattn.runs.trained import Trained, load
@@ -168,7 +167,7 @@ def _translations(run: ReportedRun, trained: Trained, test_set: TestSet, indices
     texts = trained.tokenizer.detokenize(trained.tokenizer.decode(best))
     for index, tokens, text in zip(indices, best, texts, strict=True):
         attention = None
-        if aligns(model):
+        if model.has_alignments:
             alignment = plots.align(model, trained.vocabulary, test_set.source, index, tokens)
             attention = _attention(run.sources[index], alignment)
         results.append(Translated(run, text, attention))

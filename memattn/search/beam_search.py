@@ -12,33 +12,19 @@ _LARGE_VOCABULARY = 1_000  # from this size on, taking the best tokens of each h
 
 
 class _Beam(NamedTuple):
-    """State of a search after `time` steps: the k best hypotheses of each source.
-
-    Attributes:
-      time: number of steps.
-      tokens: [B, k], the last tokens.
-      log_probs: [B, k], summed over the tokens; -inf where there is no hypothesis.
-      lengths: [B, k], tokens without the end of sentence.
-      finished: [B, k], whether a hypothesis ended or reached its maximum length.
-      decided: [B], whether a source's n best hypotheses are final.
-      covered: [B, k, S], source weights summed over the steps; S = 0 without a coverage penalty.
-      state: next state of the step function, tensors [B, k, ...].
-      history: see `repeated_ngrams`; () if n-grams may be repeated.
-      all_tokens: array of the tokens [B, k] of each step.
-      all_parents: array of the ranks [B, k] on the previous beam of the hypotheses that each step extends.
-    """
+    """State of a search after `time` steps: the k best hypotheses of each source."""
 
     time: tf.Tensor | int
-    tokens: tf.Tensor
-    log_probs: tf.Tensor
-    lengths: tf.Tensor
-    finished: tf.Tensor
-    decided: tf.Tensor
-    covered: tf.Tensor
-    state: Any
-    history: tf.Tensor | tuple
-    all_tokens: tf.TensorArray
-    all_parents: tf.TensorArray
+    tokens: tf.Tensor  # [B, k], the last tokens
+    log_probs: tf.Tensor  # [B, k], summed over the tokens; -inf where there is no hypothesis
+    lengths: tf.Tensor  # [B, k], tokens without the end of sentence
+    finished: tf.Tensor  # [B, k], whether a hypothesis ended or reached its maximum length
+    decided: tf.Tensor  # [B], whether a source's n best hypotheses are final
+    covered: tf.Tensor  # [B, k, S], source weights summed over the steps; S = 0 without a coverage penalty
+    state: Any  # next state of the step function, tensors [B, k, ...]
+    history: tf.Tensor | tuple  # see `repeated_ngrams`; () if n-grams may be repeated
+    all_tokens: tf.TensorArray  # the tokens [B, k] of each step
+    all_parents: tf.TensorArray  # the ranks [B, k] on the previous beam of the hypotheses that each step extends
 
 
 class _Continuations(NamedTuple):
@@ -122,6 +108,27 @@ def beam_search(
         raise ValueError("coverage_penalty_weight: needs attended and covered, which need each other")
     max_lengths = tf.minimum(tf.cast(tf.convert_to_tensor(max_lengths), tf.int32), max_steps)
     largest_penalty = length_penalty(max_lengths, length_penalty_weight)[:, None]
+    batch = tf.shape(max_lengths)[0]
+    covered = tf.zeros([batch, 0]) if covered is None else tf.cast(tf.convert_to_tensor(covered), tf.float32)
+    zeros = tf.zeros([batch, beam_size], tf.int32)
+    # A graph cannot stack an array of which it has seen no element.
+    all_tokens, all_parents = (
+        tf.TensorArray(tf.int32, max_steps, element_shape=[max_lengths.shape[0], beam_size]).write(0, zeros)
+        for _ in range(2)
+    )
+    first = _Beam(
+        time=0,
+        tokens=tf.fill([batch, beam_size], start),
+        log_probs=tf.tile(_only_first(beam_size)[None], [batch, 1]),  # a single hypothesis of each source
+        lengths=zeros,
+        finished=tf.tile((max_lengths <= 0)[:, None], [1, beam_size]),
+        decided=max_lengths <= 0,
+        covered=tf.tile(covered[:, None], [1, beam_size, 1]),
+        state=state,
+        history=tf.fill([batch, beam_size, max_steps], -1) if no_repeat_ngram_size else (),
+        all_tokens=all_tokens,
+        all_parents=all_parents,
+    )
 
     def undecided(beam: _Beam):
         return ~tf.reduce_all(beam.decided)
@@ -163,7 +170,6 @@ def beam_search(
             ),
         )
 
-    first = _first_beam(state, beam_size, max_lengths, max_steps, start, covered, bool(no_repeat_ngram_size))
     (beam,) = tf.while_loop(undecided, advance, (first,), maximum_iterations=max_steps)
     log_probs, lengths, covered = beam.log_probs[:, :n_best], beam.lengths[:, :n_best], beam.covered[:, :n_best]
     scores = log_probs / length_penalty(lengths, length_penalty_weight)
@@ -172,39 +178,6 @@ def beam_search(
     tokens = _backtrack(beam.all_tokens.stack(), beam.all_parents.stack(), beam.time, n_best)  # [L, B, n]
     tokens = tf.where(tf.range(max_steps)[:, None, None] >= lengths, end, tokens)
     return Hypotheses(tf.transpose(tokens, [1, 2, 0]), lengths, scores)
-
-
-def _first_beam(
-    state: Any,
-    beam_size: int,
-    max_lengths: tf.Tensor,
-    max_steps: int,
-    start: int,
-    covered: tf.Tensor | None,
-    has_history: bool,
-) -> _Beam:
-    """Returns the beam before the first step: a single hypothesis of each source, which is the first."""
-    batch, static_shape = tf.shape(max_lengths)[0], [max_lengths.shape[0], beam_size]
-    covered = tf.zeros([batch, 0]) if covered is None else tf.cast(tf.convert_to_tensor(covered), tf.float32)
-    zeros = tf.zeros([batch, beam_size], tf.int32)
-
-    def array():
-        # A graph cannot stack an array of which it has seen no element.
-        return tf.TensorArray(tf.int32, max_steps, element_shape=static_shape).write(0, zeros)
-
-    return _Beam(
-        time=0,
-        tokens=tf.fill([batch, beam_size], start),
-        log_probs=tf.tile(_only_first(beam_size)[None], [batch, 1]),
-        lengths=zeros,
-        finished=tf.tile((max_lengths <= 0)[:, None], [1, beam_size]),
-        decided=max_lengths <= 0,
-        covered=tf.tile(covered[:, None], [1, beam_size, 1]),
-        state=state,
-        history=tf.fill([batch, beam_size, max_steps], -1) if has_history else (),
-        all_tokens=array(),
-        all_parents=array(),
-    )
 
 
 def _only_first(size: int) -> tf.Tensor:

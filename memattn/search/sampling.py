@@ -11,27 +11,16 @@ from memattn.search.translation import Hypotheses
 
 
 class _Samples(NamedTuple):
-    """State of n hypotheses of each source after `time` steps.
-
-    Attributes:
-      time: number of steps.
-      tokens: [B, n], the last tokens.
-      log_probs: [B, n], summed over the tokens; -inf for a hypothesis that was dropped.
-      lengths: [B, n], tokens without the end of sentence.
-      finished: [B, n], whether a hypothesis ended, reached its maximum length or was dropped.
-      state: next state of the step function, tensors [B, n, ...].
-      history: see `repeated_ngrams`; () if n-grams may be repeated.
-      all_tokens: array of the tokens [B, n] of each step.
-    """
+    """State of n hypotheses of each source after `time` steps."""
 
     time: tf.Tensor | int
-    tokens: tf.Tensor
-    log_probs: tf.Tensor
-    lengths: tf.Tensor
-    finished: tf.Tensor
-    state: Any
-    history: tf.Tensor | tuple
-    all_tokens: tf.TensorArray
+    tokens: tf.Tensor  # [B, n], the last tokens
+    log_probs: tf.Tensor  # [B, n], summed over the tokens; -inf for a hypothesis that was dropped
+    lengths: tf.Tensor  # [B, n], tokens without the end of sentence
+    finished: tf.Tensor  # [B, n], whether a hypothesis ended, reached its maximum length or was dropped
+    state: Any  # next state of the step function, tensors [B, n, ...]
+    history: tf.Tensor | tuple  # see `repeated_ngrams`; () if n-grams may be repeated
+    all_tokens: tf.TensorArray  # the tokens [B, n] of each step
 
 
 def sample(

@@ -16,7 +16,7 @@ from memattn.data.lexicon import Lexicon, Selection
 from memattn.data.sentences import Sources
 from memattn.data.vocabulary import BOS, EOS, Vocabulary
 from memattn.errors import ConfigError
-from memattn.models.interface import AligningModel, DecodingModel, MemoryLength, aligns
+from memattn.models.interface import DecodingModel, MemoryLength
 from memattn.search.beam_search import beam_search
 from memattn.search.config import DecodingConfig
 from memattn.search.sampling import sample
@@ -37,7 +37,6 @@ class Searcher:
     TensorFlow's arithmetic optimizer is off while a search runs.
 
     Attributes:
-      config: the config of the search.
       jit_compile: whether XLA compiles the search.
       has_alignments: whether the model weighs source positions, so that `align` can be called.
       token_table: see `DecodingModel.token_table`.
@@ -46,7 +45,7 @@ class Searcher:
     """
 
     def __init__(self, model: DecodingModel, config: DecodingConfig, lexicon: Lexicon | None = None):
-        if config.coverage_penalty and not aligns(model):
+        if config.coverage_penalty and not model.has_alignments:
             raise ConfigError("decoding.coverage_penalty: needs a model with attention")
         self.config, self._model, self._lexicon = config, model, lexicon
         self.has_alignments = model.has_alignments
@@ -57,7 +56,7 @@ class Searcher:
         compiles = jit and not xla.uses_cudnn()
         self._encode_one = tf.function(model.encode, autograph=False, jit_compile=True) if compiles else self._encode
         self._make_token_table = tf.function(model.token_table, autograph=False)
-        if aligns(model):
+        if self.has_alignments:
             self._align = tf.function(model.alignments, autograph=False)
         self.renew()
 
@@ -84,13 +83,10 @@ class Searcher:
     def search(
         self, source: tf.Tensor, token_table: Any, selection: Selection | None = None, uniforms: tf.Tensor | None = None
     ) -> Hypotheses:
-        """Returns the n best hypotheses of sources, whose padded length S is static; for use in graphs, too.
+        """Returns the n best hypotheses of a batch of sources, whose padded length S is static; for use in graphs, too.
 
-        Args:
-          source: a padded batch of sources.
-          token_table: the attribute of this name, or what stands for it in an export.
-          selection: what the lexicon returned for the sources; None: all tokens may be chosen.
-          uniforms: random numbers [steps, B, n] to sample with.
+        `token_table` is the attribute of this name, or what stands for it in an export. With a `selection`, which the
+        lexicon returned for the sources, only its tokens are chosen. `uniforms` [steps, B, n] are for sampling.
         """
         encode = self._encode_one if source.shape[0] == 1 else self._encode
         lengths = list(self._model.memory_lengths(encode(source), self.config.memory_ratio))
@@ -146,8 +142,8 @@ class Searcher:
             )
         else:
             coverage: dict[str, Any] = {}
-            if config.coverage_penalty and aligns(model):
-                step, state, coverage = self._with_coverage(model, model_step, state, decoding, mask)
+            if config.coverage_penalty:
+                step, state, coverage = self._with_coverage(model_step, state, decoding, mask)
             hypotheses = beam_search(
                 step,
                 state,
@@ -162,13 +158,13 @@ class Searcher:
         return hypotheses._replace(tokens=tf.gather(selection.ids, hypotheses.tokens))
 
     def _with_coverage(
-        self, model: AligningModel, model_step: Callable, state: Any, decoding: Any, mask: tf.Tensor
+        self, model_step: Callable, state: Any, decoding: Any, mask: tf.Tensor
     ) -> tuple[Callable, Any, dict[str, Any]]:
         """Returns a step function and an initial state with attention weights, and a search's coverage arguments."""
 
         def step(tokens, state):
             logits, memory_weights, decoder_state = model_step(tokens, state["decoder"])
-            weights = tf.abs(tf.cast(model.attention_weights(decoding, memory_weights), tf.float32))
+            weights = tf.abs(tf.cast(self._model.attention_weights(decoding, memory_weights), tf.float32))
             weights /= tf.maximum(tf.reduce_sum(weights, -1, keepdims=True), 1e-12)  # slots' weights may not sum to 1
             return logits, {"decoder": decoder_state, "weights": weights}
 
@@ -252,11 +248,8 @@ def warm_up(searcher: Searcher, sentences: Sources, num_buckets: int) -> None:
 def best_memory_length(results: list[Hypotheses], max_lengths: list[tf.Tensor]) -> Hypotheses:
     """Returns, for each source, the hypotheses with the memory length whose best hypothesis has the highest score.
 
-    A best hypothesis that was cut at its maximum length competes only if no memory length has one that ended.
-
-    Args:
-      results: hypotheses, an item per memory length.
-      max_lengths: upper bounds on steps [B], an item per memory length.
+    A best hypothesis that was cut at its maximum length competes only if no memory length has one that ended. Both
+    lists have an item for each memory length; `max_lengths` are upper bounds on steps [B].
     """
     scores = tf.stack([result.scores[:, 0] for result in results])
     ended = tf.stack([result.lengths[:, 0] < limit for result, limit in zip(results, max_lengths, strict=True)])

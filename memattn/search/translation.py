@@ -8,23 +8,17 @@ from memattn.data.vocabulary import Vocabulary
 
 
 class Hypotheses(NamedTuple):
-    """The n best hypotheses of each source, best first: tensors of TensorFlow, or arrays.
+    """The n best hypotheses of each source, best first: tensors of TensorFlow, or arrays."""
 
-    Attributes:
-      tokens: [B, n, L], `end` from each hypothesis' length on.
-      lengths: [B, n], tokens without the end of sentence; 0 where there is no hypothesis.
-      scores: [B, n], log-probability over length penalty, plus coverage penalty; -inf where there is no hypothesis.
-    """
-
-    tokens: Any
-    lengths: Any
-    scores: Any
+    tokens: Any  # [B, n, L], `end` from each hypothesis' length on
+    lengths: Any  # [B, n], tokens without the end of sentence; 0 where there is no hypothesis
+    scores: Any  # [B, n], log-probability over length penalty, plus coverage penalty; -inf where there is no hypothesis
 
 
 class Translation(NamedTuple):
-    """The n best hypotheses of one source, best first: their tokens and their scores."""
+    """The n best hypotheses of one source, best first."""
 
-    hypotheses: list[list[str]]
+    hypotheses: list[list[str]]  # the tokens of each
     scores: list[float]
 
     @property

@@ -18,15 +18,10 @@ from memattn.serving.onnx_searcher import METADATA
 
 @contextlib.contextmanager
 def new_folder(trained: Trained, folder: str, extra: str = "", problems: Iterable[str] = ()) -> Iterator[str]:
-    """Makes the folder of an exported model, which appears under its name when it is complete.
+    """Makes the new folder of an exported model, which appears when it is complete; yields an unfinished folder.
 
-    Args:
-      trained: the trained model.
-      folder: the folder, which must not exist.
-      extra: folder within the folder, for the files beside the model.
-      problems: why a model or its search cannot be exported.
-
-    Yields an unfinished folder, for the model. Raises ConfigError, OSError.
+    The files beside the model are in `extra` within the folder. Raises ConfigError for the first of the `problems` that
+    a model or its search have, and for those of every format; OSError.
     """
     trained.check_reads_text("memattn-export")
     folder = os.path.normpath(folder)
@@ -36,7 +31,7 @@ def new_folder(trained: Trained, folder: str, extra: str = "", problems: Iterabl
         raise ConfigError(problem)
     files.make_folder(os.path.dirname(folder))
     with files.making_folder(folder) as unfinished:
-        _write_extra(trained, os.path.join(unfinished, extra))
+        _write_files(trained, os.path.join(unfinished, extra))
         yield unfinished
 
 
@@ -50,7 +45,7 @@ def _problems(trained: Trained) -> Iterator[str]:
         yield "decoding.memory_ratio: an exported model needs one; --set decoding.memory_ratio=1.2, say"
 
 
-def _write_extra(trained: Trained, folder: str) -> None:
+def _write_files(trained: Trained, folder: str) -> None:
     """Writes the files beside the model that say what its tokens are, and how it was made."""
     os.makedirs(folder, exist_ok=True)
     for name, content in {VOCABULARY: str(trained.vocabulary), **trained.tokenizer.files()}.items():

@@ -28,7 +28,6 @@ class OnnxSearcher:
       **changes: options of `DecodingConfig` other than those of the run.
 
     Attributes:
-      config: the config of the search.
       has_alignments: whether the model weighs source positions, so that `align` can be called.
       max_source_length: upper bound on the tokens of a line that is translated in one piece.
 

@@ -2,13 +2,12 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import tensorflow as tf
 
 from memattn import files, xla
 from memattn.data.vocabulary import EOS, PAD, UNK
-from memattn.models.interface import AligningModel
 from memattn.runs.checkpoints import tensorflow_variable
 from memattn.runs.trained import Trained
 from memattn.search.searcher import Searcher
@@ -20,14 +19,7 @@ _NO_TOKEN = ""  # pads tensors of tokens
 
 
 def export(trained: Trained, folder: str) -> None:
-    """Writes a SavedModel, which appears under its name when it is complete.
-
-    Args:
-      trained: the trained model.
-      folder: the folder of the SavedModel, which must not exist.
-
-    Raises ConfigError, OSError.
-    """
+    """Writes a SavedModel as a new folder, which appears when it is complete. Raises ConfigError, OSError."""
     new_folder = exporting.new_folder(trained, folder, EXTRA)
     with new_folder as unfinished, files.naming(unfinished), xla.portable():
         module = _Module(trained)
@@ -98,7 +90,7 @@ class _Module(tf.Module):
 
     def _align(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns weights of source positions [B, T, S] at each step of target ids [B, T], for source ids [B, S]."""
-        return {"alignments": cast(AligningModel, self._model).alignments(source, target)}
+        return {"alignments": self._model.alignments(source, target)}
 
     def _translate(self, source: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns hypotheses of source tokens [B, S], as tokens."""

@@ -80,14 +80,10 @@ class Translator:
     def __call__(self, lines: list[str], first: int, name: str = STDIN) -> Iterator[str]:
         """Yields the output lines of source lines, each as soon as it is ready.
 
-        Warns about a line that is split or cut, about the first line with tokens that the vocabulary lacks, and about
-        the first for which the model's outputs are not finite. Raises DataError for a line that is refused, after the
-        output of the lines before it.
-
-        Args:
-          lines: the source lines.
-          first: number of the first line.
-          name: name of the input, for messages.
+        `first` is the number of the first line, and `name` that of the input, for messages. Warns about a line that is
+        split or cut, about the first line with tokens that the vocabulary lacks, and about the first for which the
+        model's outputs are not finite. Raises DataError for a line that is refused, after the output of the lines
+        before it.
         """
         pieces = (
             self._pieces(self._tokenizer.encode(line, "source"), f"{name}:{number}")
@@ -186,15 +182,10 @@ class Translator:
 
 
 def split(tokens: list[str], word_numbers: list[int], max_tokens: int) -> list[list[str]]:
-    """Splits a line into consecutive pieces of at most `max_tokens` tokens.
+    """Splits a line into consecutive pieces of at most `max_tokens` tokens, by the number of each token's word.
 
     A piece ends with the last sentence that ends in the second half of its `max_tokens`. Without such a sentence, it
     ends with the last word that fits, and if not even a word fits, with the last token.
-
-    Args:
-      tokens: the line's tokens.
-      word_numbers: the number of each token's word.
-      max_tokens: at least 1.
     """
     pieces, start = [], 0
     while len(tokens) - start > max_tokens:
@@ -217,13 +208,9 @@ def _ends_a_sentence(tokens: list[str], word_numbers: list[int], end: int) -> bo
 def from_trained(trained: "Trained", *, n_best: int | None = None, **options: Any) -> Translator:
     """Returns a translator with a trained model.
 
-    Args:
-      trained: the trained model.
-      n_best: number of translations of each line; None: `decoding.n_best`.
-      **options: `scores` and `alignment`, as `Translator` takes them.
-
-    Raises ConfigError for a model whose sources are no text, for more translations than the beam has, and for
-    alignments of a model without attention.
+    It gives `n_best` translations of each line, by default `decoding.n_best` of them. `options` are `scores` and
+    `alignment` of `Translator`. Raises ConfigError for a model whose sources are no text, for more translations than
+    the beam has, and for alignments of a model without attention.
     """
     from memattn.search.searcher import Searcher
 

@@ -7,30 +7,19 @@ import numpy as np
 
 
 class Part(NamedTuple):
-    """A piece of a source line with a translation.
+    """A piece of a source line with a translation."""
 
-    Attributes:
-      source: tokens [S] of the piece.
-      target: tokens [T] of its translation.
-      weights: attention weights [T, S] of the source tokens for each target token; empty where none are needed.
-      score: score of the translation.
-    """
-
-    source: list[str]
-    target: list[str]
-    weights: np.ndarray
-    score: float = 0.0
+    source: list[str]  # tokens [S] of the piece
+    target: list[str]  # tokens [T] of its translation
+    weights: np.ndarray  # attention weights [T, S] of the source tokens for each target token; empty if not needed
+    score: float = 0.0  # that of the translation
 
 
 def word_alignment(parts: list[Part], word_numbers: Callable[[list[str]], list[int]]) -> str:
-    """Returns the most attended source word of each target word, as pairs `source-target`, numbered from 0.
+    """Returns the most attended source word of each target word of a line, as pairs `source-target`, numbered from 0.
 
-    The weight between two words is the sum over their tokens. A word of the source may continue in the next part; the
-    target has a blank between parts.
-
-    Args:
-      parts: the parts of a line.
-      word_numbers: a function of tokens, which returns the number of each token's word.
+    `word_numbers` returns the number of the word of each token. The weight between two words is the sum over their
+    tokens. A word of the source may continue in the next part; the target has a blank between parts.
     """
     source_words = np.array(word_numbers([token for part in parts for token in part.source]), np.int64)
     pairs: list[str] = []

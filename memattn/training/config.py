@@ -17,15 +17,10 @@ from memattn.options import OneOf, OptionError, Options, PositiveInt, Precision,
 
 
 class Loss(NamedTuple):
-    """Sums over the target tokens of a batch, scalars.
+    """Sums over the target tokens of a batch, scalars."""
 
-    Attributes:
-      objective: quantity that an update minimizes.
-      cross_entropy: negative log-probability of the targets, which training reports whatever it minimizes.
-    """
-
-    objective: tf.Tensor
-    cross_entropy: tf.Tensor
+    objective: tf.Tensor  # quantity that an update minimizes
+    cross_entropy: tf.Tensor  # negative log-probability of the targets, which training reports whatever it minimizes
 
 
 def cross_entropy(logits: tf.Tensor, targets: tf.Tensor, mask: tf.Tensor, *, label_smoothing: float = 0.0) -> Loss:

@@ -88,18 +88,13 @@ class Workers:
 
     The chief is the worker that prints and that writes the run folder; a process that trains alone is the chief. The
     methods below `say` are collective: all workers must call them in the same order, else they deadlock.
-
-    Attributes:
-      strategy: devices of the training.
-      several: whether there are several workers.
-      is_chief: whether this worker is the chief: the one that TF_CONFIG names so, else the first.
     """
 
     def __init__(self, strategy: Strategy):
         self.strategy = strategy
         self.several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
         self.is_chief = True
-        if self.several:
+        if self.several:  # the chief is the one that TF_CONFIG names so, else the first
             resolver = strategy.cluster_resolver
             first = "chief" if "chief" in resolver.cluster_spec().jobs else "worker"
             self.is_chief = (resolver.task_type, resolver.task_id) == (first, 0)

@@ -23,18 +23,12 @@ _PICTURE_SECONDS = 30.0  # least time between two pictures; drawing one takes a 
 
 
 class Log:
-    """Reports on a training: the chief prints lines, and records events for TensorBoard.
-
-    Attributes:
-      say: prints a line, once for all workers.
-      results: results that no report has counted yet.
-      logged_at: time of the last report; validations since then are not counted.
-    """
+    """Reports on a training: the chief prints lines, and records events for TensorBoard."""
 
     def __init__(self, run: OpenRun):
         self._run, self.say = run, run.workers.say
-        self.results: list[UpdateResult] = []
-        self.logged_at = self._drawn_at = time.monotonic()
+        self.results: list[UpdateResult] = []  # those that no report has counted yet
+        self.logged_at = self._drawn_at = time.monotonic()  # of the last report; later validations are not counted
         self._scalars: dict[str, float] = {}  # those of the last report
         self._decays = run.progress.decays  # those at the last validation
 

@@ -30,21 +30,10 @@ _ENCODER = ("encoder/", "source_embedding/")  # prefixes of the paths of an enco
 
 
 class OpenRun:
-    """A run that is ready to train. All workers must read the same data, and must see the same checkpoints.
+    """A run that is ready to train: its data, model, training step, validation, progress and checkpoints.
 
-    Attributes:
-      config: config of the run.
-      run_folder: the run folder.
-      folder: its path.
-      workers: the processes that train it.
-      batches: training data.
-      model: model with initial weights, or with those of the checkpoint that the run resumes from.
-      training_step: updates the model.
-      validation: scores the model.
-      progress: progress of the run so far, the same on every worker.
-      recent: the last checkpoints, from which training resumes: weights, optimizer, progress.
-      best: the weights of the best validation.
-      restored: path of the checkpoint that the run resumes from; None for a new run.
+    The model has initial weights, or those of the checkpoint that the run resumes from. All workers must read the same
+    data, and must see the same checkpoints.
 
     Raises ConfigError, DataError, RunError, OSError.
     """
@@ -127,7 +116,7 @@ class OpenRun:
         recent, step = self.run_folder.checkpoints, self.training_step
         checkpoint = Checkpoint(self.model, step.optimizer, progress=self.progress, step=step.state)
         try:
-            self.restored = checkpoints.restore(checkpoint, recent)
+            self.restored = checkpoints.restore(checkpoint, recent)  # its path; None for a new run
         except RunError as error:
             raise RunError(f"{error}; move the folder away to start over") from error
         self.recent = checkpoints.manager(checkpoint, recent, self.config.training.keep_checkpoints)

@@ -14,39 +14,24 @@ from memattn.training.step import UpdateResult
 
 
 class Progress(tf.train.experimental.PythonState):
-    """The content of a checkpoint beside the weights and the state of the optimizer.
-
-    Attributes:
-      step: updates of the weights so far.
-      examples: sentence pairs in these updates.
-      epoch, window, batch: position of the next batch in the data.
-      seconds: time spent on training, stops not counted.
-      bad_steps: updates skipped in a row so far, as their loss or gradient was not finite.
-      first_loss: loss per target token of the first update; None before it.
-      interval_loss, interval_tokens: sums over the updates since the last validation.
-      validation_due: whether a validation after this step is still to be done, as a signal came before its end.
-      validations: rows of validation.csv.
-      best: `training.metric` of the best validation, then its exact match; None before the first validation.
-      stalled: validations since the best one.
-      decays: how often the learning rate has fallen after validations.
-      finished: why training has ended; "" before its end.
-      is_out_of_steps: whether it has ended because all of its steps are done.
-      diverged: why the weights are useless at the end; "" if they are not.
-    """
+    """The content of a checkpoint beside the weights and the state of the optimizer."""
 
     def __init__(self) -> None:
-        self.step = self.examples = self.stalled = self.decays = 0
-        self.bad_steps = 0
-        self.epoch = self.window = self.batch = 0
-        self.seconds = 0.0
-        self.best: list[float] | None = None
-        self.validation_due = False
-        self.first_loss: float | None = None
-        self.interval_loss = self.interval_tokens = 0.0
-        self.finished = ""
-        self.is_out_of_steps = False
-        self.diverged = ""
-        self.validations: list[dict[str, float]] = []
+        self.step = 0  # updates of the weights so far
+        self.examples = 0  # sentence pairs in these updates
+        self.epoch = self.window = self.batch = 0  # position of the next batch in the data
+        self.seconds = 0.0  # time spent on training, stops not counted
+        self.bad_steps = 0  # updates skipped in a row so far, as their loss or gradient was not finite
+        self.first_loss: float | None = None  # loss per target token of the first update
+        self.interval_loss = self.interval_tokens = 0.0  # sums over the updates since the last validation
+        self.validation_due = False  # a validation after this step is still to be done: a signal came before its end
+        self.validations: list[dict[str, float]] = []  # rows of validation.csv
+        self.best: list[float] | None = None  # `training.metric` of the best validation, then its exact match
+        self.stalled = 0  # validations since the best one
+        self.decays = 0  # how often the learning rate has fallen after validations
+        self.finished = ""  # why training has ended
+        self.is_out_of_steps = False  # it has ended because all of its steps are done
+        self.diverged = ""  # why the weights are useless at the end
 
     @property
     def position(self) -> Position:

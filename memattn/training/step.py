@@ -21,19 +21,12 @@ _FIRST_SCALE, _LARGEST_SCALE, _RAISE_AFTER = 2.0**15, 2.0**24, 2_000
 
 
 class UpdateResult(NamedTuple):
-    """The results of an update.
+    """The results of an update."""
 
-    Attributes:
-      loss: cross-entropy, summed over the target tokens.
-      correct: number of target tokens that had the highest logit.
-      tokens: number of target tokens, without padding.
-      gradient_norm: norm of all gradients together, before clipping.
-    """
-
-    loss: float
-    correct: float
-    tokens: float
-    gradient_norm: float
+    loss: float  # cross-entropy, summed over the target tokens
+    correct: float  # number of target tokens that had the highest logit
+    tokens: float  # number of target tokens, without padding
+    gradient_norm: float  # norm of all gradients together, before clipping
 
     @classmethod
     def read(cls, results: tf.Tensor) -> "UpdateResult":
@@ -58,8 +51,6 @@ class TrainingStep:
     LSTMs; on a GPU, the encoder runs cuDNN.
 
     Attributes:
-      model: the model that is trained.
-      optimizer: the config's optimizer, of Keras.
       state: variables for checkpoints: float16's scale, and the steps since it last changed; [] in other precisions.
       jit_compile: whether XLA compiles the parts named above.
     """

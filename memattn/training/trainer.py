@@ -48,18 +48,13 @@ class Trainer:
 
     Training does not wait for a step's result: while the devices compute, further batches are prepared. Results are
     read when a report, a validation or a checkpoint needs them, or when many are pending.
-
-    Attributes:
-      run: model, data, progress and checkpoints.
-      log: all that is printed and recorded.
-      stopping: signals and the clock of checkpoints.
-      pending: number, unread result, and position of the first batch of the last steps.
     """
 
     def __init__(self, config: Config, run_dir: str, strategy: tf.distribute.Strategy):
         self.run = OpenRun(config, run_dir, Workers(strategy))
         self.log = Log(self.run)
         self.stopping = Stopping(self.run.workers, config.training.checkpoint_minutes)
+        # Of the last steps: number, unread result, and position of the first batch.
         self.pending: list[tuple[int, tf.Tensor, Position]] = []
         self._started = time.monotonic() - self.run.progress.seconds  # as if the run had never been stopped
 
@@ -178,17 +173,11 @@ class Trainer:
 
 
 class Stopping:
-    """Decides whether training stops, and whether a checkpoint is due, in the same training step on all workers.
+    """Decides whether training stops, and whether a checkpoint is due, in the same training step on all workers."""
 
-    Attributes:
-      received: the signal that this process got; None before one came.
-      agreed: the signal that all workers stop for; None while training continues.
-      checkpoint_due: whether the last checkpoint is older than `training.checkpoint_minutes`.
-    """
-
-    received: signal.Signals | None = None
-    agreed: signal.Signals | None = None
-    checkpoint_due = False
+    received: signal.Signals | None = None  # the signal that this process got
+    agreed: signal.Signals | None = None  # the signal that all workers stop for
+    checkpoint_due = False  # whether the last checkpoint is older than `training.checkpoint_minutes`
 
     def __init__(self, workers: Workers, checkpoint_minutes: float):
         self._workers, self._checkpoint_seconds = workers, 60 * checkpoint_minutes

@@ -13,7 +13,7 @@ from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError
 from memattn.evaluation import evaluate, metrics
 from memattn.evaluation.evaluate import TestSet
-from memattn.models.interface import Model, aligns
+from memattn.models.interface import Model
 from memattn.search.searcher import Searcher, StoppedError, decode
 from memattn.serving.scorer import Scorer
 
@@ -75,7 +75,7 @@ class Validation:
 
     def draw_example(self) -> bytes | None:
         """Returns a picture of the alignment of the example's translation, as PNG; None if there is no alignment."""
-        if not (self._example_tokens and aligns(self._model)):
+        if not (self._example_tokens and self._model.has_alignments):
             return None
         from memattn.evaluation import plots  # loads much of Matplotlib
 

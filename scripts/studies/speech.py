@@ -2,7 +2,6 @@
 
 import statistics
 from collections.abc import Mapping
-from typing import cast
 
 from benchmarks import tables as benchmark_tables
 from benchmarks.tokens import MEASURE
@@ -13,7 +12,6 @@ from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import plots as evaluation_plots
 from memattn.evaluation import styles
 from memattn.evaluation.evaluate import read_split
-from memattn.models.interface import AligningModel
 from memattn.runs.result import Result
 from memattn.runs.trained import load
 from memattn.sweeps import tables
@@ -153,9 +151,8 @@ def _draw_attention(output: Output, runs_by_label: Mapping[str, list[SweepRun]])
         test_set = read_split(trained, "test")
         lengths = test_set.source.lengths()
         index = int(abs(lengths - statistics.median(lengths)).argmin())
-        model = cast(AligningModel, trained.models[0])
         reference = trained.tokenizer.encode(test_set.references[index], "target")
-        aligned = evaluation_plots.align(model, trained.vocabulary, test_set.source, index, reference)
+        aligned = evaluation_plots.align(trained.models[0], trained.vocabulary, test_set.source, index, reference)
         weights[label] = aligned.weights
         if len(aligned.slots):
             output.alignments(styles.attention(run.config)["name"], aligned, label)

@@ -94,7 +94,7 @@ def test_decoder_steps_are_the_same_with_and_without_precomputed_products(model,
     for pays in (False, True):
         monkeypatch.setattr(attentive_decoder, "precomputing_pays", lambda *_, pays=pays: pays)
         decoding, state = model.start(encoded, queries, model.token_table())
-        assert type(decoding.stepper._reader) is (PrecomputedReader if pays else Reader)
+        assert type(decoding.stepper.reader) is (PrecomputedReader if pays else Reader)
         outputs = []
         for tokens_of_step in tokens:
             logits, scores, state = model.step(tf.constant(tokens_of_step), state, decoding)

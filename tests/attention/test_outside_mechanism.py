@@ -85,7 +85,6 @@ def test_options_of_an_outside_mechanism_are_checked_by_its_constructor(folder):
         ("no_package:Uniform", "module no_package cannot be imported: ModuleNotFoundError: No module named"),
         ("outside_broken:Uniform", "module outside_broken cannot be imported: ZeroDivisionError: division by zero"),
         ("outside_package.looks:Nothing", "module outside_package.looks has no memattn.AttentionMechanism Nothing"),
-        ("outside_package.looks:", "expected module:Class, such as my_package.my_module:MyAttention"),
     ],
 )
 def test_an_unusable_mechanism_is_reported_in_one_line(folder, name, message):

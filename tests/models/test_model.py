@@ -14,7 +14,7 @@ from memattn.config import DecodingConfig
 from memattn.data.vocabulary import BOS, EOS
 from memattn.models.dropout import dropout
 from memattn.models.encoder import RecurrentEncoder
-from memattn.models.interface import Ensemble, aligns
+from memattn.models.interface import Ensemble
 from memattn.models.neural_gpu import KINDS, NeuralGPUConfig
 from memattn.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from memattn.options import OptionError
@@ -188,9 +188,9 @@ def test_layers_are_made_in_the_order_that_seeds_and_stored_optimizers_rely_on()
 
 def test_models_with_attention_align_and_an_ensemble_does_if_all_of_its_models_do():
     bahdanau, none, neural_gpu = make_model("bahdanau", {}), make_model("none", {}), make_neural_gpu("extended")
-    assert [aligns(model) for model in (bahdanau, none, neural_gpu)] == [True, False, False]
-    assert aligns(Ensemble([bahdanau, bahdanau]))
-    assert not aligns(Ensemble([bahdanau, none]))
+    assert [model.has_alignments for model in (bahdanau, none, neural_gpu)] == [True, False, False]
+    assert Ensemble([bahdanau, bahdanau]).has_alignments
+    assert not Ensemble([bahdanau, none]).has_alignments
 
 
 @pytest.mark.slow

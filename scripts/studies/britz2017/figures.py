@@ -1,14 +1,12 @@
 """Draws Figures 2 to 8 of the paper from finished runs."""
 
 from collections.abc import Callable
-from typing import cast
 
 from memattn.attention.memory import position_encodings
 from memattn.config import Config, TrainingConfig
 from memattn.data import corpus
 from memattn.evaluation import plots as evaluation_plots
 from memattn.evaluation import styles
-from memattn.models.interface import AligningModel
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
 from memattn.search.translation import translations
@@ -112,8 +110,7 @@ def draw_alignments(output: Output, runs: list[SweepRun], title: str, *, length:
         index = int((lengths == wanted).argmax())
         hypotheses = Searcher(trained.model, run.config.decoding, trained.lexicon)(sentences[index][None])
         hypothesis = translations(hypotheses, trained.vocabulary)[0].best
-        model = cast(AligningModel, trained.model)
-        aligned = evaluation_plots.align(model, trained.vocabulary, sentences, index, hypothesis)
+        aligned = evaluation_plots.align(trained.models[0], trained.vocabulary, sentences, index, hypothesis)
         name, settings = model_name(run), model_words(run)
         if is_memory(run):
             name, settings = scorings_name(run), f"{scorings_name(run)}, K = {num_slots(run)}"
