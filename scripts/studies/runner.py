@@ -72,7 +72,6 @@ TITLES = {  # of targets whose table has a row for each run of the kind with the
     "memory_rows": "Multi30k English to German: what the slots of the memory hold",
     "luong_translation": "Multi30k English to German: Luong attention with a lower rate or a scale",
     "longer": "Copy task, L = 40, trained three times as long",
-    "baselines_translation": "Multi30k English to German: windowed memory and plain means of stretches",
 }
 TARGETS = {
     "table1": Target(("table1",), tables.table_1),
