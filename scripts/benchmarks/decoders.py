@@ -22,7 +22,7 @@ Decoder = Callable[[], tuple[Any, float]]  # decodes the same sources in each ca
 def config_of(work: SimpleNamespace) -> Config:
     """Returns the config of a model, and of a search whose hypotheses have the length that the work names.
 
-    See `race.work_of_size` and `race.settings` for `work`. States of the encoder are as wide as queries if they are
+    See `race.complete` for `work`. States of the encoder are as wide as queries if they are
     compared by a dot product.
     """
     encoder_units = work.units // 2 if work.attention["name"] == "luong_dot" else None  # of each direction
