@@ -19,7 +19,7 @@ from memattn.sweeps.runs import SweepRun
 from studies import names, plots
 
 BENCHMARK = Path(__file__).resolve().parents[1] / "benchmark.py"
-MISSING = "Runs that are missing, because they or runs that they start from failed"
+MISSING = "Runs that are missing, because they failed"
 OTHER_SETTINGS = "other learning rate and training steps"  # how the scale "cpu" differs from the paper
 _LABELS = {"small": " (SCALED DOWN)", "cpu": f" ({OTHER_SETTINGS} THAN THE PAPER'S)".upper()}
 
@@ -30,7 +30,7 @@ class Output(NamedTuple):
     Attributes:
       folder: path of the folder.
       scale: scale of the runs.
-      missing: folders of runs that the results lack, because they failed, or those that they start from.
+      missing: folders of runs that the results lack, because they failed.
     """
 
     folder: str

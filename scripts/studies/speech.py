@@ -22,7 +22,6 @@ from studies import plots
 from studies.output import Output, at_least_one
 from studies.runs import count, groups, scores, summary
 
-UNHEARD = ".unheard"  # ending of the folder whose split `test` has voices that are not in the training split
 _ONLINE = ("monotonic", "mocha", "matcha")  # mechanisms whose decoder need not wait for the end of the source
 # Models whose attention is drawn, and which are fine-tuned on the voice of a person.
 _CHOSEN = ("Bahdanau", "monotonic", "memory, K = 32", "windowed memory, K = 32, read by address")
@@ -42,7 +41,8 @@ def speech(output: Output, runs: list[SweepRun]) -> None:
     rows = []
     for label, seeds in by_label.items():
         heard = [run.result for run in seeds]
-        unheard = [_evaluated(run, f"data.folder={run.config.data.path}{UNHEARD}") for run in seeds]
+        # data/spoken_captions.py prepares this corpus, too, whose voices are not in the training split.
+        unheard = [_evaluated(run, f"data.folder={run.config.data.path}.unheard") for run in seeds]
         rows.append(
             {
                 "model": label,

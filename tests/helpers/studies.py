@@ -37,7 +37,7 @@ def made_up(kind, *, bleu, valid=None, seconds=1.0, scale="small"):
             result = made_up_result(run_config, scores=scores, step=20, sentences=100, parameters=1000, **times)
             last = {"step": "20", "bleu": str((valid or bleu)(run_config)), "seconds": "7"}
             curve = [{"step": "10", "bleu": "1.0"}, last]
-            folder = os.path.join(runner.sweep_folder("runs/reproduce", path), name)
+            folder = os.path.join(runner.sweep_folder(path), name)
             runs.append(SweepRun(name, folder, run_config, result, curve))
     return runs
 
@@ -55,7 +55,7 @@ def run_in_forks(command, folder, monkeypatch):
 
 def make_reproduction(**changes):
     """A reproduction at the scale "small", in the working directory, with some other options."""
-    options = {"scale": "small", "runs_dir": "runs", "results_dir": "results", "jobs": 1, "strategy": "none"}
+    options = {"scale": "small", "results_dir": "results", "jobs": 1, "strategy": "none"}
     return runner.Reproduction(SimpleNamespace(**{**options, **changes}))
 
 

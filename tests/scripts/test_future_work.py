@@ -49,7 +49,7 @@ training: {stop_at: 95}
 sweep:
   cells:
     - {data.copy.max_length: 5}
-    - {data.copy.max_length: 5, training.teacher: runs/teachers.small/max_length=5-bahdanau}
+    - {data.copy.max_length: 5, training.teacher: runs/reproduce/teachers.small/max_length=5-bahdanau}
 """
 
 

@@ -197,7 +197,7 @@ def test_failed_runs_are_named_below_the_table_and_left_out_of_it(tmp_path, monk
     monkeypatch.setattr(runner.sweep, "run_sweep", lambda *args, **options: [runs[-1].name])
     monkeypatch.setattr(runner, "finished", lambda *args: runs[:-1])
     monkeypatch.chdir(ROOT)
-    reproduction = make_reproduction(runs_dir="runs/reproduce", results_dir=str(tmp_path))
+    reproduction = make_reproduction(results_dir=str(tmp_path))
     reproduction.make("table1")
     assert f"\n{MISSING}: {reproduction.failed[0]}\n" in capsys.readouterr().out
     reproduction.make("slots_by_length")
@@ -206,7 +206,7 @@ def test_failed_runs_are_named_below_the_table_and_left_out_of_it(tmp_path, monk
     assert [row["fewest slots"] for row in rows] == ["1", "1", "1", ""]  # the last length lacks Bahdanau attention
     monkeypatch.setattr(runner, "finished", lambda *args: [])
     with pytest.raises(RunError, match="^no run of table1 succeeded$"):
-        make_reproduction(runs_dir="runs/reproduce", results_dir=str(tmp_path)).make("table1")
+        make_reproduction(results_dir=str(tmp_path)).make("table1")
 
 
 @pytest.mark.long
@@ -355,31 +355,22 @@ def test_bleu_by_length_scores_the_sentences_of_each_range_of_lengths(output, tm
     assert [row["none, trained to inf"] for row in rows[1:]] == ["100.00", "0.00", "0.00"]
 
 
-@pytest.mark.parametrize(
-    ("target", "corpus", "problem"),
-    [
-        ("table2", "data/nowhere", "data/nowhere: not prepared yet; the head of configs/studies/translation/small"),
-        ("speech", "data/spoken", "data/spoken.unheard: not prepared yet; the head of configs/studies/speech"),
-    ],
-)
-def test_a_missing_corpus_is_reported_before_anything_is_trained(monkeypatch, tmp_path, target, corpus, problem):
-    """A study of speech also evaluates on a second corpus."""
-    (kind,) = runner.TARGETS[target].kinds
-    source = "features" if target == "speech" else "tokens"
-    write_study(tmp_path, kind, f"data: {{folder: {corpus}, source: {source}}}\n")
-    (tmp_path / "data/spoken").mkdir(parents=True)
+def test_a_missing_corpus_is_reported_before_anything_is_trained(monkeypatch, tmp_path):
+    write_study(tmp_path, "translation", "data: {folder: data/nowhere}\n")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=f"^{problem}"):
-        runner.check([target], "small", "runs/reproduce")
-
-
-@pytest.mark.parametrize(("target", "key"), [("teacher", "teacher"), ("arithmetic", "init_from")])
-def test_a_missing_teacher_run_is_reported_before_anything_is_trained(monkeypatch, target, key):
-    monkeypatch.chdir(ROOT)
-    runner.check([target], "small", "./runs/reproduce/")
-    problem = f"training.{key}: runs/reproduce/.* is not trained with --runs_dir elsewhere"
+    problem = "^data/nowhere: not prepared yet; the head of configs/studies/translation/small.yaml has the command$"
     with pytest.raises(ConfigError, match=problem):
-        runner.check([target], "small", "elsewhere")
+        runner.check(["table2"], "small")
+
+
+@pytest.mark.parametrize("scale", ["small", "cpu", "paper"])
+def test_a_target_has_the_runs_that_teach_its_others_or_that_these_start_from(scale, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for name in runner.available(scale):
+        runs = runner.runs_of([name], scale)
+        folders = {os.path.join(runner.sweep_folder(path), run) for path, of_path in runs.items() for run in of_path}
+        training = [run.training for of_path in runs.values() for run in of_path.values()]
+        assert {folder for each in training for folder in (each.teacher, each.init_from) if folder} <= folders
 
 
 @pytest.mark.parametrize(

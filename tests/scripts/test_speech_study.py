@@ -56,7 +56,7 @@ data: {folder: data/spoken.unheard}
 training: {max_steps: 2}
 sweep:
   cells:
-    - {model.attention: {name: bahdanau}, training.init_from: runs/speech.small/bahdanau}
+    - {model.attention: {name: bahdanau}, training.init_from: runs/reproduce/speech.small/bahdanau}
 """
 
 
@@ -83,7 +83,7 @@ def test_the_study_is_made_from_recordings(command, tmp_path, monkeypatch):
     write_study(tmp_path, "speech_person", TUNED)
     run_in_forks(command, tmp_path, monkeypatch)
     reproduction = make_reproduction()
-    runner.check(["speech", "speech_person"], "small", "runs")
+    runner.check(["speech", "speech_person"], "small")
     for target in ("speech", "speech_person"):
         reproduction.make(target)
     assert reproduction.failed == []
