@@ -1,13 +1,8 @@
-"""Writes the tables and pictures of a study, and the times that a benchmark measures for it."""
+"""Writes the tables and pictures of a study."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
-
-import tensorflow as tf
 
 from memattn import files
 from memattn.errors import RunError
@@ -18,7 +13,6 @@ from memattn.sweeps import tables
 from memattn.sweeps.runs import SweepRun
 from studies import names, plots
 
-BENCHMARK = Path(__file__).resolve().parents[1] / "benchmark.py"
 MISSING = "Runs that are missing, because they failed"
 OTHER_SETTINGS = "other learning rate and training steps"  # how the scale "cpu" differs from the paper
 _LABELS = {"small": " (SCALED DOWN)", "cpu": f" ({OTHER_SETTINGS} THAN THE PAPER'S)".upper()}
@@ -85,17 +79,6 @@ class Output(NamedTuple):
         """Calls `draw(path)` for a PNG, which web pages show, and for an SVG, which papers include."""
         for ending in ("png", "svg"):
             draw(self.path(f"{name}.{ending}"))
-
-    def benchmark(self, name: str, models: list[str], arguments: list[str]) -> None:
-        """Times models of memattn with a benchmark, which writes the table and its conditions. Raises RunError."""
-        table = self.path("table")
-        device = "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
-        systems = [argument for model in models for argument in ("--systems", f"memattn: {model}")]
-        command = [sys.executable, str(BENCHMARK), name, "--output", table, "--device", device, *arguments, *systems]
-        if status := subprocess.call(command):
-            raise RunError(f"{BENCHMARK} {name} ended with status {status}")
-        if os.path.exists(f"{table}.png"):
-            os.replace(f"{table}.png", self.path("times.png"))
 
 
 def table_of_runs(title: str) -> Callable[..., None]:

@@ -123,23 +123,6 @@ def memory(path: str, tokens: list[str], maps: np.ndarray, title: str) -> None:
         all_axes[0, 0].figure.colorbar(image, ax=list(all_axes.flat), shrink=0.6, label="value of the map")
 
 
-def bars(
-    path: str, groups: list[str], heights: dict[tuple[str, str], list[float]], *, title: str, x: str, y: str
-) -> None:
-    """Draws a group of bars for each of `groups`: (name, colour) of a model -> its height in each."""
-    with picture(path, title, (8, 4)) as axes:
-        width = 0.8 / len(heights)
-        for i, ((name, colour), heights_of_model) in enumerate(heights.items()):
-            positions = np.arange(len(groups)) + (i - (len(heights) - 1) / 2) * width
-            axes.bar(positions, heights_of_model, width, color=colour, edgecolor="white", label=name)
-        axes.set_xticks(range(len(groups)), groups)
-        axes.set(xlabel=x, ylabel=y)
-        axes.grid(axis="y", alpha=0.3)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(fontsize=9)
-
-
 def heat_map(
     axes: Axes,
     values: np.ndarray,

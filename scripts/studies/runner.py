@@ -52,15 +52,11 @@ class Target(NamedTuple):
       kinds: kinds of runs that it needs (see `configs_of`); `write` gets a list of runs for each, in this order.
       write: writes the results into an Output.
       needs: returns whether it needs a run of these kinds, given the run's config.
-      is_benchmark: whether `write` runs a benchmark, which writes the conditions.
-      scales: scales of a target without runs.
     """
 
     kinds: tuple[str, ...]
     write: Callable[..., None]
     needs: Callable[[Config], bool] = lambda config: True
-    is_benchmark: bool = False
-    scales: tuple[str, ...] = ("small", "paper")
 
 
 TITLES = {  # of targets whose table has a row for each run of the kind with the name of the target
@@ -73,7 +69,6 @@ TITLES = {  # of targets whose table has a row for each run of the kind with the
 TARGETS = {
     "table1": Target(("table1",), tables.table_1),
     "table2": Target(("translation",), tables.table_2),
-    "table3": Target((), tables.table_3, is_benchmark=True),
     "figure2": Target((), figures.figure_2),
     "figure3": Target(("table1", "scorings"), figures.figure_3),
     "figure4": Target(("translation",), figures.figure_4),
@@ -115,8 +110,6 @@ TARGETS = {
     "pace": Target(("pace",), windowed.pace),
     "speech": Target(("speech",), speech.speech),
     "speech_person": Target(("speech", "speech_person"), speech.person, needs=speech.in_fine_tuning),
-    "speech_time": Target((), speech.decoder_time, is_benchmark=True, scales=("small",)),
-    "training_cost": Target((), open_questions.training_cost, is_benchmark=True),
     **{name: Target((name,), table_of_runs(title)) for name, title in TITLES.items()},
 }
 
@@ -136,7 +129,7 @@ def available(scale: str) -> list[str]:
     return [
         name
         for name, target in TARGETS.items()
-        if all(configs_of(kind, scale) for kind in target.kinds) and (target.kinds or scale in target.scales)
+        if all(configs_of(kind, scale) for kind in target.kinds) and (target.kinds or scale != "cpu")
     ]
 
 
@@ -183,8 +176,7 @@ class Reproduction:
         made = {run.folder for same in runs.values() for run in same}
         output = Output(folder, self._scale, missing=[folder for folder in folders if folder not in made])
         target.write(output, *runs.values())
-        if not target.is_benchmark:
-            files.write(output.path("conditions.json"), json.dumps(_conditions(output, runs), indent=2) + "\n")
+        files.write(output.path("conditions.json"), json.dumps(_conditions(output, runs), indent=2) + "\n")
         print(f"{name}: written to {output.folder}", flush=True)
 
     def _runs(self, kind: str, path: str, wanted: Collection[str]) -> list[SweepRun]:

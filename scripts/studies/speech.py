@@ -1,11 +1,8 @@
-"""Compares attention mechanisms in speech recognition: error rates, learning curves, attention, decode times."""
+"""Compares attention mechanisms in speech recognition: error rates, learning curves, attention."""
 
 import statistics
 from collections.abc import Mapping
 from typing import cast
-
-from benchmarks import tables as benchmark_tables
-from benchmarks.tokens import MEASURE
 
 from memattn import files
 from memattn.config import Config, TrainingConfig
@@ -25,11 +22,6 @@ from studies.runs import count, groups, scores, summary
 _ONLINE = ("monotonic", "mocha", "matcha")  # mechanisms whose decoder need not wait for the end of the source
 # Models whose attention is drawn, and which are fine-tuned on the voice of a person.
 _CHOSEN = ("Bahdanau", "monotonic", "memory, K = 32", "windowed memory, K = 32, read by address")
-_REDUCTION = 4  # frames for each state of the encoder
-_STATES = f"{_REDUCTION} frames for each state of the encoder"
-_FRAMES = (100, 200, 500, 1_000, 2_000)  # lengths of the timed sources
-# Systems of the benchmark `tokens` whose decoder steps are timed.
-_TIMED = ("memory, K = 32", "windowed memory by address, K = 32", "monotonic", "dot product", "Bahdanau")
 
 
 def speech(output: Output, runs: list[SweepRun]) -> None:
@@ -58,24 +50,6 @@ def speech(output: Output, runs: list[SweepRun]) -> None:
     output.table(rows, "Speech recognition: error rates")
     _draw_curves(output, by_label)
     _draw_attention(output, by_label)
-
-
-def decoder_time(output: Output) -> None:
-    """Measures the time of a character against the length of the source, with random weights."""
-    lengths = ",".join(str(frames // _REDUCTION) for frames in _FRAMES)
-    sizes = ["--units", "128", "--vocabulary", "32"]
-    output.benchmark("tokens", list(_TIMED), ["--lengths", lengths, "--repeats", "3", *sizes])
-    rows = [{"frames": str(_REDUCTION * int(row.pop("L"))), **row} for row in files.read_csv(output.path("table.csv"))]
-    output.table(rows, f"Time to decode a character of a hypothesis, {_STATES}")
-    output.pictures("times", lambda path: draw_times(path, rows, output.label))
-
-
-def draw_times(path: str, rows: list[dict[str, str]], label: str) -> None:
-    """Draws the table that `decoder_time` writes."""
-    lines = benchmark_tables.system_lines([{**row, "L": row["frames"]} for row in rows], MEASURE)
-    title = f"Time to decode a character, {_STATES}{label}"
-    labels = {"x": "frames of the source", "y": "microseconds per character"}
-    benchmark_tables.draw(path, lines, title=title, scale="linear", **labels)
 
 
 def person(output: Output, spoken: list[SweepRun], tuned: list[SweepRun]) -> None:

@@ -7,30 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.studies import make_reproduction, rows_of, run_in_forks, write_study
-from studies import runner, speech
+from studies import runner
 from studies.output import Output
 
-from memattn.files import read_csv, write_csv
-
-
-def test_the_time_of_a_character_is_given_by_frames(monkeypatch, tmp_path):
-    def benchmark(output, name, models, arguments):
-        lengths = arguments[arguments.index("--lengths") + 1].split(",")
-        rows = [
-            {"L": length, "system": model, "microseconds per token": number + int(length), "min-max": "1-900"}
-            for number, model in enumerate(models)
-            for length in lengths
-        ]
-        write_csv(output.path("table.csv"), rows)
-
-    monkeypatch.setattr(Output, "benchmark", benchmark)
-    output = Output(str(tmp_path), "small")
-    speech.decoder_time(output)
-    rows = rows_of(output)
-    assert [row["frames"] for row in rows[:5]] == ["100", "200", "500", "1000", "2000"]
-    assert (rows[5]["system"], rows[5]["microseconds per token"]) == ("windowed memory by address, K = 32", "26")
-    assert (tmp_path / "times.png").stat().st_size > 10_000
-
+from memattn.files import read_csv
 
 TINY = """
 data: {folder: data/spoken, source: features, num_buckets: 1}

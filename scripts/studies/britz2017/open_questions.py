@@ -1,4 +1,4 @@
-"""Answers questions that the paper leaves open, from finished runs and measurements."""
+"""Answers questions that the paper leaves open, from finished runs and untrained models."""
 
 from collections.abc import Mapping
 from itertools import zip_longest
@@ -41,13 +41,6 @@ _FIRST_CONTEXTS_MODELS: tuple[tuple[str, dict], ...] = (
     ("softmax/sigmoid", {}),
     ("sigmoid/sigmoid", {}),
 )
-
-
-def training_cost(output: Output) -> None:
-    """Measures time and memory of a training step against length and K."""
-    lengths = "20,50,100" if output.scale == "small" else "20,50,100,200"
-    models = ["no attention", *(f"memory, K = {slots}" for slots in (4, 16, 64)), "Bahdanau"]
-    output.benchmark("train", models, ["--lengths", lengths, "--repeats", "3"])
 
 
 def first_contexts(output: Output) -> None:

@@ -1,4 +1,4 @@
-"""Writes Tables 1 to 3 of the paper from finished runs and measured times, beside the paper's results."""
+"""Writes Tables 1 and 2 of the paper from finished runs, beside the paper's results."""
 
 import statistics
 from collections.abc import Mapping
@@ -114,12 +114,6 @@ def _best_scorings(runs: list[SweepRun]) -> dict[tuple[str, str], list[SweepRun]
         key: max(groups(same, scorings_name).values(), key=lambda seeds: statistics.mean(map(valid_bleu, seeds)))
         for key, same in groups(runs, text_name, model_name).items()
     }
-
-
-def table_3(output: Output) -> None:
-    """Measures decode times of models as large as the translation models."""
-    size = ["--repeats", "10"] if output.scale == "paper" else ["--repeats", "5", "--examples", "217"]
-    output.benchmark("paper", ["memory, K = 32", "memory, K = 64", "Bahdanau"], ["--table", "3", *size])
 
 
 def _bleu_of_paper(table: Mapping[str, tuple], text: str, run: SweepRun) -> float | None:
