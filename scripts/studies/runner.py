@@ -21,7 +21,6 @@ from studies.britz2017 import figures, future_work, open_questions, printed, tab
 from studies.output import Output, table_of_runs
 
 RUNS = "runs/reproduce"  # configs name runs in it as teachers, and as those that other runs start from
-_REPEATS = 5  # timed decodings of a run whose times are shown
 FOLDERS = {  # kind of runs -> folders of configs/studies, in the order of training, where these are several
     # The last three are a curriculum: each starts from the weights of the one before.
     "arithmetic": ("addition", "multiplication", "addition_columns_5", "addition_columns_10", "addition_columns_20"),
@@ -30,19 +29,6 @@ FOLDERS = {  # kind of runs -> folders of configs/studies, in the order of train
     "windowed_memory": ("windowed_memory", "windowed_memory_200", "windowed_memory_slots"),
 }
 VALIDATED = ("memory_rows", "figure8")  # kinds of runs on a corpus that are evaluated on its validation split
-TIMED = (  # kinds of runs whose decode times are shown
-    "table1",
-    "ablations",
-    "training_choices",
-    "renormalize",
-    "memory_rows",
-    "longer",
-    "taught_nine_epochs",
-    "family",
-    "rnnsearch",
-    "family_translation",
-    "rnnsearch_translation",
-)
 
 
 class Target(NamedTuple):
@@ -191,7 +177,7 @@ class Reproduction:
                 jobs=self._options.jobs,
                 split=split,
                 average=None,
-                repeats=_REPEATS if kind in TIMED else 1,
+                repeats=1,
                 num_plots=0,
                 strategy=self._options.strategy,
                 title=f"Runs of {path}{' (SCALED DOWN)' if self._scale == 'small' else ''}",

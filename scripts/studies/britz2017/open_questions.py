@@ -98,8 +98,6 @@ def ablations(output: Output, runs: list[SweepRun]) -> None:
                 "BLEU": f"{run.result.scores['bleu']:.2f}",
                 "exact match %": f"{run.result.scores['exact_match']:.1f}",
                 "steps to 95 BLEU": steps_to(run) or "never",
-                "decode s": f"{run.result.decode_seconds:.3g}",
-                "decode s min-max": run.result.time_range,
             }
         )
     output.table(rows, f"What the paper leaves open: the copy task, L = {task_length(runs[0])}")
