@@ -11,13 +11,12 @@ from memattn.evaluation import plots as evaluation_plots
 from memattn.evaluation import styles
 from memattn.evaluation.evaluate import read_split
 from memattn.models.interface import AligningModel
-from memattn.runs.result import Result
 from memattn.runs.trained import load
 from memattn.sweeps import tables
 from memattn.sweeps.runs import SweepRun
 from studies import plots
 from studies.output import Output, at_least_one
-from studies.runs import count, groups, scores, summary
+from studies.runs import count, groups, mean_score, scores, summary
 
 _ONLINE = ("monotonic", "mocha", "matcha")  # mechanisms whose decoder need not wait for the end of the source
 # Models whose attention is drawn, and which are fine-tuned on the voice of a person.
@@ -32,7 +31,6 @@ def speech(output: Output, runs: list[SweepRun]) -> None:
     by_label = groups(runs, lambda run: _label(run.config))
     rows = []
     for label, seeds in by_label.items():
-        heard = [run.result for run in seeds]
         # data/spoken_captions.py prepares this corpus, too, whose voices are not in the training split.
         unheard = [_evaluated(run, f"data.folder={run.config.data.path}.unheard") for run in seeds]
         rows.append(
@@ -40,11 +38,11 @@ def speech(output: Output, runs: list[SweepRun]) -> None:
                 "model": label,
                 **count(seeds),
                 **summary("CER %", scores(seeds, "cer"), ".1f"),
-                "WER %": _mean(heard, "wer"),
-                "CER %, new voices": _mean(unheard, "cer"),
-                "WER %, new voices": _mean(unheard, "wer"),
+                "WER %": mean_score(seeds, "wer", ".1f"),
+                "CER %, new voices": mean_score(unheard, "cer", ".1f"),
+                "WER %, new voices": mean_score(unheard, "wer", ".1f"),
                 "online decoder": "yes" if styles.attention(seeds[0].config)["name"] in _ONLINE else "no",
-                "parameters": f"{heard[0].parameters:,}",
+                "parameters": f"{seeds[0].result.parameters:,}",
             }
         )
     output.table(rows, "Speech recognition: error rates")
@@ -53,13 +51,7 @@ def speech(output: Output, runs: list[SweepRun]) -> None:
 
 
 def person(output: Output, spoken: list[SweepRun], tuned: list[SweepRun]) -> None:
-    """Writes error rates for a person's voice, before and after fine-tuning.
-
-    Args:
-      output: where the table goes.
-      spoken: runs on synthetic voices.
-      tuned: the fine-tuned runs, one for each model.
-    """
+    """Writes error rates for a person's voice, before and after fine-tuning: a row for each fine-tuned run."""
     before = {_label(run.config): run for run in spoken}
     rows = []
     for run in tuned:
@@ -68,11 +60,11 @@ def person(output: Output, spoken: list[SweepRun], tuned: list[SweepRun]) -> Non
         rows.append(
             {
                 "model": label,
-                "CER %, synthetic voices": _mean([before[label].result], "cer"),
-                "CER %, a person": _mean([untuned], "cer"),
-                "WER %, a person": _mean([untuned], "wer"),
-                "CER %, fine-tuned": _mean([run.result], "cer"),
-                "WER %, fine-tuned": _mean([run.result], "wer"),
+                "CER %, synthetic voices": mean_score([before[label]], "cer", ".1f"),
+                "CER %, a person": mean_score([untuned], "cer", ".1f"),
+                "WER %, a person": mean_score([untuned], "wer", ".1f"),
+                "CER %, fine-tuned": mean_score([run], "cer", ".1f"),
+                "WER %, fine-tuned": mean_score([run], "wer", ".1f"),
             }
         )
     output.table(rows, "A person's voice: error rates of models trained on synthetic voices")
@@ -90,14 +82,10 @@ def _label(config: Config) -> str:
     return styles.words(attention) + chunk
 
 
-def _evaluated(run: SweepRun, override: str) -> Result:
-    """Returns the result of a run on the split `test`, with an override of its config."""
+def _evaluated(run: SweepRun, override: str) -> SweepRun:
+    """Returns a run with its result on the split `test`, with an override of its config."""
     trained = load([run.folder], [override])
-    return evaluation.evaluate(trained, read_split(trained, "test"), repeats=1).result
-
-
-def _mean(results: list[Result], metric: str) -> str:
-    return f"{statistics.mean(result.scores[metric] for result in results):.1f}"
+    return run._replace(result=evaluation.evaluate(trained, read_split(trained, "test"), repeats=1).result)
 
 
 def _draw_curves(output: Output, runs_by_label: Mapping[str, list[SweepRun]]) -> None:

@@ -3,7 +3,6 @@
 import math
 import os
 import statistics
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, cast
 
@@ -63,7 +62,11 @@ def slots(output: Output, runs: list[SweepRun]) -> None:
         fewest = needed[task]
         # The tolerance is chosen on the other tasks.
         known = {name: slots for name, slots in needed.items() if name != task and slots}
-        tolerance = min(_TOLERANCES, key=lambda tolerance: _error(residuals, known, tolerance))
+        errors = {
+            tolerance: sum(np.log(_factor(residuals[name], slots, tolerance)) for name, slots in known.items())
+            for tolerance in _TOLERANCES
+        }
+        tolerance = min(errors, key=errors.__getitem__)
         rows.append(
             {
                 "task": task,
@@ -271,8 +274,3 @@ def _factor(variances: np.ndarray, needed: int, tolerance: float) -> float:
     """Returns the ratio, at least 1, between the predicted and the needed number of slots."""
     predicted = max(1, slots_for(variances, tolerance) or len(variances))
     return max(predicted / needed, needed / predicted)
-
-
-def _error(residuals: Mapping[str, np.ndarray], needed: Mapping[str, int], tolerance: float) -> float:
-    """Returns the sum of the logarithms of `_factor` over the tasks in `needed`."""
-    return sum(np.log(_factor(residuals[task], slots, tolerance)) for task, slots in needed.items())
