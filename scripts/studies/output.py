@@ -8,6 +8,7 @@ from memattn import files
 from memattn.errors import RunError
 from memattn.evaluation import formatting, styles
 from memattn.evaluation import plots as evaluation_plots
+from memattn.evaluation.metrics import METRICS
 from memattn.evaluation.plots import Alignment
 from memattn.sweeps import tables
 from memattn.sweeps.runs import SweepRun
@@ -47,28 +48,29 @@ class Output(NamedTuple):
         files.write_csv(self.path("table.csv"), rows)
         print(f"\n{markdown}", flush=True)
 
-    def learning_curves(self, name: str, groups: dict[str, list[SweepRun]], title: str) -> None:
+    def learning_curves(self, name: str, groups: dict[str, list[SweepRun]], title: str, metric: str = "bleu") -> None:
         """Writes a picture and a table of learning curves: label -> runs that differ in seed.
 
         A run that ended before others of its label keeps its last score. The picture has names of models in words.
         """
+        score = f"{METRICS[metric].title} {METRICS[metric].unit}".rstrip()
         curves, rows = [], []
         for label, runs in groups.items():
             model = styles.attention(runs[0].config)
-            curve = tables.curve(styles.words(model) if label == names.model(model) else label, runs)
+            curve = tables.curve(styles.words(model) if label == names.model(model) else label, runs, metric)
             curves.append(curve)
             rows += [
                 {
                     "run": label,
                     "step": step,
                     "seeds": len(runs),
-                    "validation BLEU": f"{mean:.2f}",
+                    f"validation {score}": f"{mean:.2f}",
                     "min-max": formatting.extent([least, greatest], ".2f"),
                 }
                 for step, (mean, least, greatest) in curve.points.items()
             ]
         files.write_csv(self.path(f"{name}.csv"), rows)
-        self.pictures(name, lambda path: plots.learning_curves(path, curves, f"{title}{self.label}"))
+        self.pictures(name, lambda path: plots.learning_curves(path, curves, f"{title}{self.label}", score))
 
     def alignments(self, name: str, aligned: Alignment, title: str) -> None:
         """Draws attention weights over source and target."""

@@ -4,7 +4,6 @@ import statistics
 from collections.abc import Mapping
 from typing import cast
 
-from memattn import files
 from memattn.config import Config, TrainingConfig
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import plots as evaluation_plots
@@ -12,7 +11,6 @@ from memattn.evaluation import styles
 from memattn.evaluation.evaluate import read_split
 from memattn.models.interface import AligningModel
 from memattn.runs.trained import load
-from memattn.sweeps import tables
 from memattn.sweeps.runs import SweepRun
 from studies import plots
 from studies.output import Output, at_least_one
@@ -46,7 +44,7 @@ def speech(output: Output, runs: list[SweepRun]) -> None:
             }
         )
     output.table(rows, "Speech recognition: error rates")
-    _draw_curves(output, by_label)
+    output.learning_curves("learning_curves", by_label, "Speech recognition", metric="cer")
     _draw_attention(output, by_label)
 
 
@@ -86,21 +84,6 @@ def _evaluated(run: SweepRun, override: str) -> SweepRun:
     """Returns a run with its result on the split `test`, with an override of its config."""
     trained = load([run.folder], [override])
     return run._replace(result=evaluation.evaluate(trained, read_split(trained, "test"), repeats=1).result)
-
-
-def _draw_curves(output: Output, runs_by_label: Mapping[str, list[SweepRun]]) -> None:
-    """Writes and draws validation CER by training step; a run that ended before other seeds keeps its last."""
-    lines, rows = [], []
-    for label, seeds in runs_by_label.items():
-        line = tables.curve(label, seeds, "cer")
-        lines.append(line)
-        rows += [
-            {"model": label, "step": step, "validation CER %": f"{mean:.1f}"}
-            for step, (mean, _, _) in line.points.items()
-        ]
-    files.write_csv(output.path("learning_curves.csv"), rows)
-    title = f"Speech recognition{output.label}"
-    output.pictures("learning_curves", lambda path: plots.error_rates(path, lines, title))
 
 
 def _draw_attention(output: Output, runs_by_label: Mapping[str, list[SweepRun]]) -> None:

@@ -71,7 +71,7 @@ def test_the_study_is_made_from_recordings(command, tmp_path, monkeypatch):
     assert [row["model"] for row in rows] == ["Bahdanau", "memory, K = 32"]
     assert all(float(row["CER %, new voices"]) == float(row["CER %"]) > 0 for row in rows)  # equal recordings
     assert [(row["seeds"], row["min-max"]) for row in rows] == [("1", f"{row['CER %']}-{row['CER %']}") for row in rows]
-    curves = [(row["model"], row["step"]) for row in read_csv("results/speech/small/learning_curves.csv")]
+    curves = [(row["run"], row["step"]) for row in read_csv("results/speech/small/learning_curves.csv")]
     assert curves == [("Bahdanau", "2"), ("Bahdanau", "4"), ("memory, K = 32", "2"), ("memory, K = 32", "4")]
     for name in ("learning_curves.png", "attention.png", "memory.png", "memory.svg"):
         assert os.path.getsize(f"results/speech/small/{name}") > 10_000
