@@ -65,7 +65,7 @@ def main() -> None:
 def define_flags() -> None:
     """Defines the flags of `main`."""
     # The libraries cannot end hypotheses at their sources' lengths.
-    race.define_flags(systems=TIMED, known=systems.of_memattn(selecting=True), lengths="20,50,100,200")
+    race.define_flags(systems=TIMED, known=systems.OF_MEMATTN, lengths="20,50,100,200")
     tables.define_output("paper")
     flags.DEFINE_enum("table", "1", list(TABLES), "Table of the paper; the defaults of the sizes are its own.")
     flags.DEFINE_integer("examples", None, "Number of sources (default: the table's).", lower_bound=1)

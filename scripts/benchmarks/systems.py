@@ -98,7 +98,4 @@ SYSTEMS = {
     "CTranslate2: Transformer, int8": System(CT2_INT8, {"name": "transformer"}, precision="int8"),
 }
 
-
-def of_memattn(*, selecting: bool) -> list[str]:
-    """Returns the names of the systems that run memattn in TensorFlow, with those that select tokens or without."""
-    return [name for name, system in SYSTEMS.items() if system.worker is OURS and (selecting or not system.selected)]
+OF_MEMATTN = [name for name, system in SYSTEMS.items() if system.worker is OURS]

@@ -84,7 +84,7 @@ def define_flags() -> None:
     """Defines the flags of `main`."""
     race.define_timing(
         systems=["memattn: no attention", "memattn: memory, K = 32", "memattn: dot product", "memattn: Bahdanau"],
-        known=systems.of_memattn(selecting=False),
+        known=[name for name in systems.OF_MEMATTN if not systems.SYSTEMS[name].selected],
         lengths="50,200,500,1000,2000,5000,10000,20000",
     )
     tables.define_output("tokens")

@@ -258,8 +258,8 @@ def _mechanism(name: str) -> str:
     return name if name == "RNNsearch" else styles.words(names.attention(name.removeprefix("memory, ")))
 
 
-# Learning curves, by path in results/ without the ending, as are their tables: the title, and the attention of all
-# lines where their labels name no models.
+# Learning curves: path in results/ of a picture and of its table, without their endings -> title, and the attention of
+# all lines, or None if their labels name models.
 _CURVES: dict[str, tuple[str, dict[str, Any] | None]] = {
     "figure3/small/a": ("Copying, L = 40, scaled down: attention learns first, then K = 32 (Figure 3a)", None),
     "figure3/small/b": ("Copying, L = 20, scaled down: sigmoid/sigmoid learns last (Figure 3b)", MEMORY),
