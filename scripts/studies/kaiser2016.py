@@ -17,7 +17,7 @@ from memattn.sweeps.runs import SweepRun
 from studies import names, plots
 from studies.lengths import bleu_by_length, task_of_length
 from studies.output import Output
-from studies.runs import count, model_name, model_words, rows_by, scores, summary, task, task_name, test_bleu, text_name
+from studies.runs import count, model_name, model_words, rows_by, scores, summary, task, task_name
 
 DIGITS = (20, 25, 100, 200)  # digits of an operand
 NUM_PAIRS = 128  # pairs of each number of digits
@@ -155,16 +155,6 @@ def _test_f1(seeds: list[SweepRun]) -> dict[str, str]:
     tested = [run for run in seeds if _F1 in run.result.scores]
     malformed = f"{statistics.mean(scores(tested, 'malformed_trees')):.1f}" if tested else ""
     return {**summary("test F1", scores(tested, _F1), ".1f"), "malformed trees, %": malformed}
-
-
-def spelled(output: Output, runs: list[SweepRun]) -> None:
-    """Writes the test BLEU of models whose text is in BPE units, or in words with the rare ones spelled out."""
-    keys = {
-        "units": lambda run: "words and characters" if text_name(run).endswith(".spelled") else "BPE",
-        "model": model_words,
-    }
-    rows = rows_by(runs, keys, count, lambda seeds: {"parameters": f"{seeds[0].result.parameters:,}"}, test_bleu)
-    output.table(rows, "Multi30k English to German: rare words spelled out, and BPE")
 
 
 def _model_name(run: SweepRun) -> str:

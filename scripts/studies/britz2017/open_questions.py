@@ -20,10 +20,7 @@ from studies.mechanisms import MEMORY_VARIANT
 from studies.output import Output
 from studies.runs import (
     ON_PAR,
-    has_encodings,
     model_name,
-    scorings_name,
-    steps_to,
     task_length,
 )
 
@@ -81,28 +78,6 @@ def first_contexts(output: Output) -> None:
     output.table(rows, f"Norms before the first training step: {model_size}, {sentences}")
 
 
-def ablations(output: Output, runs: list[SweepRun]) -> None:
-    """Writes results of the copy task with one of the paper's open choices changed at a time."""
-    rows = []
-    for run in runs:
-        model = cast(Seq2SeqConfig, run.config.model)
-        attention = model.attention
-        rows.append(
-            {
-                "model": model_name(run),
-                "scorings": scorings_name(run),
-                "renormalize": attention["renormalize"] if has_encodings(run) else "",
-                "input feeding": _yes_or_no(model.input_feeding),
-                "mixing layer": _yes_or_no(model.mix),
-                "cached keys": _yes_or_no(attention["cache_keys"]) if "cache_keys" in attention else "",
-                "BLEU": f"{run.result.scores['bleu']:.2f}",
-                "exact match %": f"{run.result.scores['exact_match']:.1f}",
-                "steps to 95 BLEU": steps_to(run) or "never",
-            }
-        )
-    output.table(rows, f"What the paper leaves open: the copy task, L = {task_length(runs[0])}")
-
-
 def slots_by_length(output: Output, runs: list[SweepRun]) -> None:
     """Writes the fewest slots within ON_PAR BLEU of Bahdanau attention on the copy task, by length."""
     rows = []
@@ -148,7 +123,3 @@ def _fewest_slots(bleu: Mapping[str, float]) -> str:
         if model.startswith("K=") and bleu[model] >= bleu["bahdanau"] - ON_PAR:
             return model.removeprefix("K=")
     return "none of them"
-
-
-def _yes_or_no(value: bool) -> str:
-    return "yes" if value else "no"
