@@ -58,5 +58,4 @@ if __name__ == "__main__":
     flags.DEFINE_bool("dry_run", False, "List the runs and their costs; train nothing.")
     flags.DEFINE_integer("jobs", 1, "Trainings that run concurrently.", lower_bound=1)
     flags.DEFINE_string("results_dir", "runs/results", "Folder of the results: TARGET/SCALE for each target.")
-    flags.DEFINE_enum("strategy", "auto", ["auto", "none", "mirrored"], "As in memattn.train.")
     cli.run(main, tensorflow=True)

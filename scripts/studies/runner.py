@@ -179,7 +179,7 @@ class Reproduction:
                 average=None,
                 repeats=1,
                 num_plots=0,
-                strategy=self._options.strategy,
+                strategy="auto",
                 title=f"Runs of {path}{' (SCALED DOWN)' if self._scale == 'small' else ''}",
                 only=wanted,
             )

@@ -54,7 +54,7 @@ def run_in_forks(command, folder, monkeypatch):
 
 def make_reproduction(**changes):
     """A reproduction at the scale "small", in the working directory, with some other options."""
-    options = {"scale": "small", "results_dir": "results", "jobs": 1, "strategy": "none"}
+    options = {"scale": "small", "results_dir": "results", "jobs": 1}
     return runner.Reproduction(SimpleNamespace(**{**options, **changes}))
 
 
