@@ -115,7 +115,7 @@ def available(scale: str) -> list[str]:
     return [
         name
         for name, target in TARGETS.items()
-        if all(configs_of(kind, scale) for kind in target.kinds) and (target.kinds or scale != "cpu")
+        if all(configs_of(kind, scale) for kind in target.kinds) and (target.kinds or scale == "small")
     ]
 
 

@@ -26,9 +26,7 @@ from studies.runs import (
 
 _FIFTHS = 5  # parts of a target in `errors_by_position`
 
-# Scale -> config of the models whose first contexts are measured.
-_FIRST_CONTEXTS_CONFIGS = {"paper": "configs/wmt17/en-de.yaml", "small": "configs/studies/translation/small.yaml"}
-# Scorings (encoder/decoder) and further options of these models.
+# Scorings (encoder/decoder) and further options of the models whose first contexts are measured.
 _FIRST_CONTEXTS_MODELS: tuple[tuple[str, dict], ...] = (
     ("softmax/softmax", {}),
     ("softmax/softmax", {"vote_scale": 16}),
@@ -45,7 +43,7 @@ def first_contexts(output: Output) -> None:
 
     The sentences are random.
     """
-    path, vocabulary_size, length = _FIRST_CONTEXTS_CONFIGS[output.scale], 4_000, 20
+    path, vocabulary_size, length = "configs/studies/translation/small.yaml", 4_000, 20
     source, target = tf.unstack(tf.random.stateless_uniform([2, 64, length], [1, 1], 4, vocabulary_size, tf.int32))
     rows = []
     for scorings, options in _FIRST_CONTEXTS_MODELS:
