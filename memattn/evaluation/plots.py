@@ -160,7 +160,7 @@ def learning_curves(
     axes.set_ylabel(f"validation {score}{', mean and range over seeds' if has_ranges else ''}")
     axes.set_xlim(left=0)
     top = max((greatest for _, _, greatest in points), default=100)
-    axes.set_ylim(0, min(102, 1.1 * top) if top else 102)
+    axes.set_ylim(0, min(1.1 * top, max(102, 1.02 * top)) if top else 102)  # an error rate may be above 100
     axes.set_title(textwrap.fill(title, 85), fontsize=10, parse_math=False)
     if curves:
         legend = figure.legend(
