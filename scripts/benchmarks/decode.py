@@ -41,10 +41,8 @@ def main() -> None:
                 "beam": options.beam_size,
                 "processes": processes,
             }
-        measured = race.race(works, options)
-        for name, result in measured.items():
-            tokens = round(options.examples * length / result.median)
-            rows.append({**tables.row(name, length, result, measured), "tokens/s": tokens})
+        for row in tables.rows_of(length, race.race(works, options)):
+            rows.append({**row, "tokens/s": round(options.examples * length / row["seconds"])})
     title = "Decode time of all sources"
     if options.source_length:
         title += f", {options.examples} of {options.source_length:,} tokens, L tokens in each hypothesis"

@@ -46,16 +46,15 @@ def main() -> None:
             "beam": 10,
             "as_source": True,
         }
-        measured = race.race(dict.fromkeys(options.systems, work), options)
         paper = printed.TABLE_3_SECONDS
         if options.table == "1":
             paper = dict(zip(printed.TABLE_1_MODELS, printed.TABLE_1_SECONDS.get(length, ()), strict=False))
-        for name, result in measured.items():
-            system = systems.SYSTEMS[name]
+        for row in tables.rows_of(length, race.race(dict.fromkeys(options.systems, work), options)):
+            system = systems.SYSTEMS[row["system"]]
             is_papers = not (system.selected or system.model) and system.precision == "float32"
             seconds = paper.get(names.model(system.attention)) if is_papers else None
             ratio = round(paper["bahdanau"] / seconds, 2) if seconds else ""
-            rows.append({**tables.row(name, length, result, measured), "paper: speed-up over Bahdanau": ratio})
+            rows.append({**row, "paper: speed-up over Bahdanau": ratio})
     title = f"Table {options.table}: decode time of {options.examples:,} sources"
     if options.examples < (number := TABLES[options.table]["examples"]):
         title += f" (SCALED DOWN from {number:,})"

@@ -36,10 +36,10 @@ def main() -> None:
             for name in options.systems
         }
         measured = race.race(works, options)
-        for name, result in measured.items():
-            row = tables.row(name, length, result, measured)
-            notes[name] = row.pop("notes")
-            ratio = round(result.median / measured[REFERENCE].median, 2) if REFERENCE in measured else ""
+        reference = measured.get(REFERENCE)
+        for row in tables.rows_of(length, measured):
+            notes[row["system"]] = row.pop("notes")
+            ratio = round(row["seconds"] / reference.median, 2) if reference else ""
             rows.append({"beam": beam, "batch": batch, **row, "time / CTranslate2 int8": ratio})
         tables.store(options, rows, title=title, repeats=options.repeats, threads=options.threads, systems=notes)
     print(f"\n{title}\n\n{formatting.markdown(rows)}")

@@ -26,22 +26,25 @@ _NAMES = ("measurement", "device")  # first columns of a table of several measur
 _NUMBER = r"-?[\d.]+(?:e[+-]\d+)?"
 
 
-def row(name: str, length: int, result: Measured, results: Mapping[str, Measured]) -> dict[str, Any]:
-    """Returns a system's row of the table. The best library is the fastest other library."""
-    libraries = [library.median for key, library in results.items() if not SYSTEMS[key].worker.is_ours]
-    bahdanau = results.get("memattn: Bahdanau")
-    return {
-        "L": length,
-        "system": name,
-        "seconds": float(f"{result.median:.4g}"),
-        "min-max": formatting.extent(result.seconds, ".4g"),
-        "fold s (apart)": "" if result.fold_seconds is None else f"{result.fold_seconds:.2g}",
-        "speed-up over the best library": round(min(libraries) / result.median, 2) if libraries else "",
-        "speed-up over our Bahdanau": round(bahdanau.median / result.median, 2) if bahdanau else "",
-        "peak MiB": result.peak_memory,
-        "background load": result.background_load,
-        "notes": f"{' '.join(f'{key} {value}' for key, value in result.versions.items())}; {result.notes}",
-    }
+def rows_of(length: int, measured: Mapping[str, Measured]) -> list[dict[str, Any]]:
+    """Returns the rows of systems that took turns. The best library is the fastest other library."""
+    libraries = [library.median for name, library in measured.items() if not SYSTEMS[name].worker.is_ours]
+    bahdanau = measured.get("memattn: Bahdanau")
+    return [
+        {
+            "L": length,
+            "system": name,
+            "seconds": float(f"{result.median:.4g}"),
+            "min-max": formatting.extent(result.seconds, ".4g"),
+            "fold s (apart)": "" if result.fold_seconds is None else f"{result.fold_seconds:.2g}",
+            "speed-up over the best library": round(min(libraries) / result.median, 2) if libraries else "",
+            "speed-up over our Bahdanau": round(bahdanau.median / result.median, 2) if bahdanau else "",
+            "peak MiB": result.peak_memory,
+            "background load": result.background_load,
+            "notes": f"{' '.join(f'{key} {value}' for key, value in result.versions.items())}; {result.notes}",
+        }
+        for name, result in measured.items()
+    ]
 
 
 def write(

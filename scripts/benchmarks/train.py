@@ -23,10 +23,8 @@ def main() -> None:
     rows = []
     for length in options.lengths:
         work = {"task": "train", "length": length, "batch": options.batch_size}
-        measured = race.race(dict.fromkeys(options.systems, work), options)
-        for name, result in measured.items():
-            tokens = round(options.batch_size * length / result.median)
-            rows.append({**tables.row(name, length, result, measured), "tokens/s": tokens})
+        for row in tables.rows_of(length, race.race(dict.fromkeys(options.systems, work), options)):
+            rows.append({**row, "tokens/s": round(options.batch_size * length / row["seconds"])})
     tables.write(rows, options, title="Time of a training step")
 
 

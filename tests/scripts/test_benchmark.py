@@ -103,7 +103,7 @@ def test_times_of_several_lengths_are_drawn_and_the_conditions_have_the_notes(tm
     name, output = "memattn: no attention", tmp_path / "times"
     options = SimpleNamespace(output=str(output), measurement=None, repeats=1, threads=2, units=8, vocabulary=9)
     for lengths in ([5], [5, 6]):
-        rows = [tables.row(name, length, measured, {name: measured}) for length in lengths]
+        rows = [row for length in lengths for row in tables.rows_of(length, {name: measured})]
         tables.write(rows, options, title="T")
         assert output.with_suffix(".png").exists() == (len(lengths) > 1)
     first = files.read_csv(f"{output}.csv")[0]
