@@ -4,8 +4,7 @@ apt-get install asterisk-core-sounds-en-wav
 python data/asterisk_prompts.py
 
 A prompt with more than eight words or with digits is left out. Of the others, half are the split `test`, a tenth the
-split `valid`, and the rest the split `train`. The recordings, by Allison Smith under CC BY-SA 3.0, stay where Debian's
-package puts them.
+split `valid`, and the rest the split `train`. The recordings, by Allison Smith under CC BY-SA 3.0, stay where they are.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -21,12 +20,15 @@ from memattn import files
 from memattn.data.preparation.commands import define_speech_flags, prepare_speech
 from memattn.errors import ConfigError
 
+# Where Debian's package puts the texts of the prompts, and the recordings.
+TEXTS = "/usr/share/doc/asterisk-core-sounds-en/core-sounds-en.txt.gz"
+SOUNDS = "/usr/share/asterisk/sounds/en_US_f_Allison"
 
-def main() -> int:
+
+def main() -> None:
     options = flags.FLAGS
-    manifests = write_manifests(options.texts, options.sounds, options.manifests)
+    manifests = write_manifests(TEXTS, SOUNDS, "data/downloads/asterisk")
     prepare_speech(options, options.folder, manifests, "en", vocabulary_of=options.vocabulary_of)
-    return 0
 
 
 def write_manifests(texts: str, sounds: str, folder: str) -> dict[str, str]:
@@ -64,11 +66,6 @@ def read_prompts(texts: str, sounds: str) -> list[dict[str, str]]:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string(
-        "texts", "/usr/share/doc/asterisk-core-sounds-en/core-sounds-en.txt.gz", "File with the texts of the prompts."
-    )
-    flags.DEFINE_string("sounds", "/usr/share/asterisk/sounds/en_US_f_Allison", "Folder of the recordings.")
-    flags.DEFINE_string("manifests", "data/downloads/asterisk", "Folder of the manifests.")
     flags.DEFINE_string("vocabulary_of", "data/espeak", "Prepared corpus whose vocabulary and statistics are used.")
     define_speech_flags("data/asterisk")
     cli.run(main, tensorflow=True)

@@ -26,6 +26,7 @@ from absl import flags
 
 from memattn.data.preparation.commands import define_text_flags
 
+DOWNLOADS = "data/downloads/bible"
 PACKAGES = {  # and the folder of the text in each
     "sword-text-kjv": "usr/share/sword/modules/texts/ztext/engKJV2006eb",
     "sword-text-sparv": "usr/share/sword/modules/texts/ztext/spaRV1909eb",
@@ -52,10 +53,10 @@ class Verse(NamedTuple):
     aligned: bool
 
 
-def main() -> int:
+def main() -> None:
     options = flags.FLAGS
     options.folder = options.folder.replace("{verses}", str(options.verses))
-    downloads = debian.packages(list(PACKAGES), options.download_dir)
+    downloads = debian.packages(list(PACKAGES), DOWNLOADS)
     with tempfile.TemporaryDirectory() as unpacked:
         for package in downloads:
             debian.unpack(package, unpacked)
@@ -63,9 +64,8 @@ def main() -> int:
     kept = aligned(every)
     print(f"{len(every) - len(kept):,} of {len(every):,} verses left out, because the versions count them differently")
     splits = examples(kept, options.verses)
-    text = os.path.join(options.download_dir, str(options.verses))
+    text = f"{DOWNLOADS}/{options.verses}"
     recipes.prepare(options, splits, ("en", "es"), downloads, CHECKSUMS, TERMS, text)
-    return 0
 
 
 def verses(english: str, spanish: str) -> Iterator[Verse]:
@@ -134,6 +134,5 @@ def examples(kept: list[Verse], size: int) -> dict[str, recipes.Pairs]:
 
 if __name__ == "__main__":
     flags.DEFINE_integer("verses", 1, "Number of verses in an example.", lower_bound=1)
-    flags.DEFINE_string("download_dir", "data/downloads/bible", "Folder of the packages and of the splits' text.")
     define_text_flags("data/bible.en-es.{verses}", bpe_units=8_000, max_length=recipes.MAX_LENGTH)
     cli.run(main)

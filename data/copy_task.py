@@ -16,14 +16,13 @@ from memattn.data.config import CopyConfig
 LARGEST = 2**31 - 1
 
 
-def main() -> int:
+def main() -> None:
     options = flags.FLAGS
     numbers = {name: getattr(options, name) for name in ("num_symbols", "train_examples", "valid_examples", "seed")}
     for length in options.max_length:
         config = CopyConfig(max_length=length, **numbers)
         tasks.prepare(config, config.folder)
         print(config.folder)
-    return 0
 
 
 if __name__ == "__main__":

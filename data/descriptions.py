@@ -9,7 +9,6 @@ completely, or not into as many paragraphs, is left out.
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import hashlib
-import os
 import re
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from absl import flags
 from memattn import files
 from memattn.data.preparation.commands import define_text_flags
 
+DOWNLOADS = "data/downloads/descriptions"
 CHECKSUMS = {  # of Debian 12
     "bookworm_main_i18n_Translation-en": "62f59c3cdca9786e4f7adf9002f9f5729a684adcb4667e58e448dec9b5a46c7f",
     "bookworm_main_i18n_Translation-it": "f2010961f0968127812de8484ecead4f45b25b2cb6aeb788f9f25753fbd5cff7",
@@ -40,9 +40,9 @@ class Description(NamedTuple):
     paragraphs: list[str]
 
 
-def main() -> int:
+def main() -> None:
     options = flags.FLAGS
-    downloads = debian.descriptions(["en", options.target], options.download_dir)
+    downloads = debian.descriptions(["en", options.target], DOWNLOADS)
     english, translations = map(read, downloads)
     splits: dict[str, recipes.Pairs] = {"train": [], "valid": [], "test": []}
     for checksum, translation in translations.items():
@@ -50,9 +50,8 @@ def main() -> int:
         if source and translated(source, translation):
             pair = " ".join(source.paragraphs), " ".join(translation.paragraphs)
             splits[split_of(source.package)].append(pair)
-    text = os.path.join(options.download_dir, options.target)
+    text = f"{DOWNLOADS}/{options.target}"
     recipes.prepare(options, splits, ("en", options.target), downloads, CHECKSUMS, TERMS, text)
-    return 0
 
 
 def read(path: str) -> dict[str, Description]:
@@ -81,6 +80,5 @@ def split_of(package: str) -> str:
 
 if __name__ == "__main__":
     flags.DEFINE_enum("target", "it", ["it", "fr", "de"], "Target language.")
-    flags.DEFINE_string("download_dir", "data/downloads/descriptions", "Folder of the lists and of the splits' text.")
     define_text_flags("data/descriptions.{pair}", bpe_units=8_000, max_length=recipes.MAX_LENGTH)
     cli.run(main)

@@ -8,7 +8,6 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 import glob
 import os
 
-import recipes
 import web
 from absl import flags
 
@@ -28,11 +27,10 @@ CHECKSUMS = {
 }
 
 
-def main() -> int:
+def main() -> None:
     options = flags.FLAGS
-    manifests = fetch(options.base_url, options.download_dir)
+    manifests = fetch(options.base_url, "data/downloads/mini_librispeech")
     prepare_speech(options, options.folder, manifests, "en", release={"url": options.base_url, **TERMS, **CHECKSUMS})
-    return 0
 
 
 def fetch(base_url: str, folder: str) -> dict[str, str]:
@@ -66,6 +64,6 @@ def _utterances(part: str, folder: str) -> list[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    recipes.define_download(URL, "mini_librispeech")
+    flags.DEFINE_string("base_url", URL, "Address of the release.")
     define_speech_flags("data/mini_librispeech")
     cli.run(main, tensorflow=True)

@@ -7,7 +7,6 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 
 import os
 
-import recipes
 import web
 from absl import flags
 
@@ -15,6 +14,7 @@ from memattn.data.preparation.commands import define_text_flags, prepare_text
 from memattn.data.tokenizer import TextSettings
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw"
+DOWNLOADS = "data/downloads/multi30k"
 SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 CHECKSUMS = {
     "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
@@ -26,10 +26,9 @@ CHECKSUMS = {
 }
 
 
-def main() -> int:
+def main() -> None:
     options = flags.FLAGS
-    prepare_text(options, fetch(options.base_url, options.download_dir), TextSettings("raw", "en", "de"))
-    return 0
+    prepare_text(options, fetch(options.base_url, DOWNLOADS), TextSettings("raw", "en", "de"))
 
 
 def fetch(base_url: str, folder: str) -> dict[str, tuple[str, str]]:
@@ -42,6 +41,6 @@ def fetch(base_url: str, folder: str) -> dict[str, tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    recipes.define_download(URL, "multi30k")
+    flags.DEFINE_string("base_url", URL, "Address of the release.")
     define_text_flags("data/multi30k.en-de", bpe_units=4_000)
     cli.run(main)

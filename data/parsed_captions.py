@@ -22,22 +22,20 @@ from absl import flags
 from memattn import files
 from memattn.data.preparation.commands import define_tree_flags, prepare_trees
 
+TREES = "data/downloads/link_grammar"
 COMMAND = ["link-parser", "en", "-constituents=3", "-verbosity=0", "-graphics=0", "-spell=0", "-width=100000"]
 _LONGEST_LINE = 2_000  # bytes; the parser ends at a line of more than 2,045
 _TAGS = {**dict.fromkeys(".!?", "."), ",": ",", **dict.fromkeys([":", ";", "--", "..."], ":"), '"': "''"}
 
 
-def main() -> int:
+def main() -> None:
     options = flags.FLAGS
-    captions = multi30k.fetch(multi30k.URL, options.captions)
-    os.makedirs(options.trees, exist_ok=True)
+    os.makedirs(TREES, exist_ok=True)
     splits = {}
-    for split, (english, _) in captions.items():
-        path = os.path.join(options.trees, f"{split}.trees")
-        files.write_lines(path, parse(files.read_lines(english)))
-        splits[split] = [path]
+    for split, (english, _) in multi30k.fetch(multi30k.URL, multi30k.DOWNLOADS).items():
+        splits[split] = [f"{TREES}/{split}.trees"]
+        files.write_lines(splits[split][0], parse(files.read_lines(english)))
     prepare_trees(options, splits)
-    return 0
 
 
 def parse(sentences: Iterable[str]) -> list[str]:
@@ -73,7 +71,5 @@ def trees(output: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("captions", "data/downloads/multi30k", "Folder of Multi30k's files.")
-    flags.DEFINE_string("trees", "data/downloads/link_grammar", "Folder of the trees' files.")
     define_tree_flags("data/trees")
     cli.run(main)

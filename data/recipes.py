@@ -1,4 +1,4 @@
-"""Steps that recipes share: flags of downloads, calls of programs, removal of copies, preparation of pairs."""
+"""Steps that recipes share: calls of programs, removal of copies, preparation of pairs."""
 
 import os
 import subprocess
@@ -19,12 +19,6 @@ Pairs = list[tuple[str, str]]
 
 MAX_LENGTH = 1_000  # units; the default of `memattn-prepare parallel` would drop long examples
 _PERCENTILES = (10, 50, 90, 99)
-
-
-def define_download(url: str, name: str, meaning: str = "Address of the release.") -> None:
-    """Defines the flags on the download of a release: its address, and the folder of its files."""
-    flags.DEFINE_string("base_url", url, meaning)
-    flags.DEFINE_string("download_dir", f"data/downloads/{name}", "Folder of the downloaded files.")
 
 
 def run(command: Sequence[str], advice: str, title: str = "", **options: Any) -> str:

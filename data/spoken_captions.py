@@ -61,13 +61,12 @@ class Utterance(NamedTuple):
     rate: int
 
 
-def main() -> int:
+def main() -> None:
     options = flags.FLAGS
-    manifests = speak(options.captions, options.recordings)
+    manifests = speak(multi30k.DOWNLOADS, "data/downloads/espeak")
     unheard = manifests.pop("unheard")
     prepare_speech(options, options.folder, manifests, "en")
     prepare_speech(options, f"{options.folder}.unheard", {"test": unheard}, "en", vocabulary_of=options.folder)
-    return 0
 
 
 def speak(captions: str, folder: str) -> dict[str, str]:
@@ -129,7 +128,5 @@ def write_split(folder: str, split: str, spoken: list[Utterance]) -> None:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("captions", "data/downloads/multi30k", "Folder of Multi30k's files.")
-    flags.DEFINE_string("recordings", "data/downloads/espeak", "Folder of the recordings and manifests.")
     define_speech_flags("data/espeak")
     cli.run(main, tensorflow=True)

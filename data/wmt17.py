@@ -9,7 +9,6 @@ import glob
 import os
 import warnings
 
-import recipes
 import web
 from absl import flags
 
@@ -29,14 +28,13 @@ PAIRS = {
 }
 
 
-def main() -> int:
+def main() -> None:
     options = flags.FLAGS
-    splits = fetch(options.pair, options.base_url, options.download_dir)
+    splits = fetch(options.pair, options.base_url, "data/downloads/wmt17")
     text = TextSettings("truecased", *options.pair.split("-"))
     read = prepare_text(options, splits, text, config=f"wmt17/{options.pair}")
     if warning := problem(options.pair, read):
         warnings.warn(warning, stacklevel=1)
-    return 0
 
 
 def fetch(pair: str, base_url: str, folder: str) -> dict[str, tuple[str, str]]:
@@ -79,6 +77,6 @@ def problem(pair: str, pairs: int) -> str | None:
 
 if __name__ == "__main__":
     flags.DEFINE_enum("pair", None, list(VALIDATION), "Source and target language.", required=True)
-    recipes.define_download(URL, "wmt17", "Address of the release, which has a folder for each pair.")
+    flags.DEFINE_string("base_url", URL, "Address of the release, which has a folder for each pair.")
     define_text_flags("data/wmt17.{pair}", bpe_units=16_000)
     cli.run(main)

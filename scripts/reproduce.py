@@ -27,19 +27,19 @@ def main(*names: str) -> int:
     paths = [os.path.dirname(os.path.abspath(__file__)), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))  # where trainings find studies.mechanisms
     options = flags.FLAGS
+    available = runner.available(options.scale)
     if not names:
-        raise ConfigError(f"give targets: all, or some of {', '.join(runner.TARGETS)}")
+        raise ConfigError(f"give targets: all, or some of {', '.join(available)}")
     for name in names:
         if name not in ("all", *runner.TARGETS):
             raise ConfigError(not_one_of(name, ["all", *runner.TARGETS]))
-    available = runner.available(options.scale)
-    if missing := [name for name in names if name not in ("all", *available)]:
-        raise ConfigError(f"{missing[0]}: not made at --scale {options.scale}, which has {', '.join(available)}")
+        if name not in ("all", *available):
+            raise ConfigError(f"{name}: not made at --scale {options.scale}, which has {', '.join(available)}")
     targets = available if "all" in names else list(dict.fromkeys(names))
     if options.dry_run:
         print(runner.listing(targets, options.scale))
         return 0
-    runner.check(targets, options.scale, options.runs_dir)
+    runner.check(targets, options.scale)
     reproduction = runner.Reproduction(options)
     not_made = []
     for name in targets:
@@ -57,7 +57,5 @@ if __name__ == "__main__":
     flags.DEFINE_enum("scale", "small", ["small", "paper", "cpu"], "Scale of the runs.")
     flags.DEFINE_bool("dry_run", False, "List the runs and their costs; train nothing.")
     flags.DEFINE_integer("jobs", 1, "Trainings that run concurrently.", lower_bound=1)
-    flags.DEFINE_string("runs_dir", "runs/reproduce", "Folder of the runs.")
     flags.DEFINE_string("results_dir", "runs/results", "Folder of the results: TARGET/SCALE for each target.")
-    flags.DEFINE_enum("strategy", "auto", ["auto", "none", "mirrored"], "As in memattn.train.")
     cli.run(main, tensorflow=True)

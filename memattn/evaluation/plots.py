@@ -119,10 +119,13 @@ def largest_slots(slots: np.ndarray) -> np.ndarray:
     return order[totals[order] >= 0.01 * max(totals.sum(), 1e-9)]
 
 
-def learning_curves(path: str, curves: list[Line], title: str, styles: Styles = line_styles) -> None:
-    """Draws validation BLEU against training steps: for each model a line of means, and a shade over the range.
+def learning_curves(
+    path: str, curves: list[Line], title: str, styles: Styles = line_styles, score: str = "BLEU"
+) -> None:
+    """Draws validation scores against training steps: for each model a line of means, and a shade over the range.
 
-    The ending of the path chooses the format of the picture. The title should state the scale of the runs.
+    The ending of the path chooses the format of the picture. The title should state the scale of the runs; `score` says
+    what is drawn.
     """
     curves = [curve._replace(name=textwrap.fill(curve.name, 85)) for curve in curves]
     longest = max((len(line) for curve in curves for line in curve.name.splitlines()), default=0)
@@ -135,10 +138,10 @@ def learning_curves(path: str, curves: list[Line], title: str, styles: Styles = 
     points = [point for curve in curves for point in curve.points.values()]
     has_ranges = any(least < greatest for _, least, greatest in points)
     axes.set_xlabel("training step")
-    axes.set_ylabel(f"validation BLEU{', mean and range over seeds' if has_ranges else ''}")
+    axes.set_ylabel(f"validation {score}{', mean and range over seeds' if has_ranges else ''}")
     axes.set_xlim(left=0)
     top = max((greatest for _, _, greatest in points), default=100)
-    axes.set_ylim(0, min(102, 1.1 * top) if top else 102)
+    axes.set_ylim(0, min(1.1 * top, max(102, 1.02 * top)) if top else 102)  # an error rate may be above 100
     axes.set_title(textwrap.fill(title, 85), fontsize=10, parse_math=False)
     if curves:
         legend = figure.legend(

@@ -8,38 +8,41 @@ from absl import flags
 from benchmarks import race, systems, tables
 from memattn.errors import ConfigError
 
+DECODED = [
+    "memattn: no attention",
+    "memattn: memory, K = 32",
+    "memattn: windowed memory, K = 32",
+    "memattn: Bahdanau",
+    "tensorflow-addons: Bahdanau",
+    "OpenNMT-tf: Bahdanau",
+    "OpenNMT-py: Bahdanau",
+    "Joey NMT: Bahdanau",
+    "Marian: Bahdanau",
+]
+
 
 def main() -> None:
     options = flags.FLAGS
     if options.beam_size >= options.vocabulary:
         raise ConfigError("--beam_size: must be less than --vocabulary")
-    works = []
+    rows = []
     for length in options.lengths:
         longest = max(length, options.source_length or 0)
-        runners = {}
+        works = {}
         for name in options.systems:
             worker = systems.SYSTEMS[name].worker
             processes = min(worker.processes, options.examples)
             batch = options.batch_size or next(size for bound, size in worker.batch.items() if longest <= bound)
-            batch = min(batch, -(-options.examples // processes))
-            work = race.work_of_size(
-                options,
-                length=length,
-                source_lengths=options.source_length or "uniform",
-                examples=options.examples,
-                batch=batch,
-                beam=options.beam_size,
-            )
-            runners[name] = name, {**work, "processes": processes}
-        works.append((length, runners))
-    for _, runners in works:
-        race.check(runners)
-    rows = []
-    for length, runners in works:
-        measured = race.race(runners, options)
-        for name, result in measured.items():
-            tokens = round(options.examples * length / result.median)
-            rows.append({**tables.row(name, length, result, measured), "tokens/s": tokens})
+            works[name] = {
+                "length": length,
+                "source_lengths": options.source_length or "uniform",
+                "examples": options.examples,
+                "batch": min(batch, -(-options.examples // processes)),
+                "beam": options.beam_size,
+                "processes": processes,
+            }
+        for row in tables.rows_of(length, race.race(works, options)):
+            rows.append({**row, "tokens/s": round(options.examples * length / row["seconds"])})
     title = "Decode time of all sources"
     if options.source_length:
         title += f", {options.examples} of {options.source_length:,} tokens, L tokens in each hypothesis"
@@ -48,10 +51,8 @@ def main() -> None:
 
 def define_flags() -> None:
     """Defines the flags of `main`."""
-    known = [name for name in systems.SYSTEMS if name not in systems.SMALL_DEVICES]
-    race.define_flags(systems=systems.DECODED, known=known)
+    race.define_flags(systems=DECODED, known=list(systems.SYSTEMS), lengths="20,50,100,200")
     tables.define_output("decode")
-    race.define_sizes("20,50,100,200")
     flags.DEFINE_integer(
         "examples", 128, "Sources; their lengths are uniform on 0..L unless --source_length is given.", lower_bound=1
     )

@@ -20,12 +20,9 @@ Decoder = Callable[[], tuple[Any, float]]  # decodes the same sources in each ca
 
 
 def config_of(work: SimpleNamespace) -> Config:
-    """Returns the config of a model, and of a search whose hypotheses have the length that the work names.
-
-    See `race.work_of_size` and `race.settings` for `work`. States of the encoder are as wide as queries if they are
-    compared by a dot product.
-    """
-    encoder_units = work.units // 2 if work.attention["name"] == "luong_dot" else None  # of each direction
+    """Returns the config that a work asks for, which is complete (see `race.complete`)."""
+    # A dot product needs states that are as wide as queries; these are the units of each direction.
+    encoder_units = work.units // 2 if work.attention["name"] == "luong_dot" else None
     return Config(
         data=DataConfig(folder="none"),
         model=Seq2SeqConfig(
@@ -51,7 +48,7 @@ def config_of(work: SimpleNamespace) -> Config:
 
 
 def untrained_model(config: Config, vocabulary_size: int, max_source_length: int, *, can_end: bool = False) -> Seq2Seq:
-    """Returns a model with initial weights, whose hypotheses end at their greatest length unless it `can_end` them."""
+    """Returns a model with initial weights. Unless it `can_end` hypotheses, all get their greatest length."""
     length = {"max_source_length": max_source_length}
     model = cast(Seq2Seq, build_model(config, vocabulary_size, length, config.decoding.precision))
     if can_end:

@@ -19,7 +19,7 @@ class Worker(NamedTuple):
 
     name: str
     is_ours: bool = False
-    trains: bool = True
+    trains: bool = False
     processes: int = 2
     batch: Mapping[float, int] = {math.inf: 32}
     variables: Mapping[str, str] = {}
@@ -29,14 +29,14 @@ class Worker(NamedTuple):
 # Transformer grow with hypotheses times length.
 _WITHOUT_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "0"}
 _PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
-OURS = Worker("ours", is_ours=True, processes=1)
-OURS_ONNX = Worker("ours_onnx", is_ours=True, trains=False)
-TFA = Worker("tfa", batch={20: 32, 50: 16, math.inf: 8}, variables=_WITHOUT_ONEDNN)
-ONMT_TF = Worker("onmt_tf", batch={20: 32, math.inf: 8}, variables=_WITHOUT_ONEDNN)
+OURS = Worker("ours", is_ours=True, trains=True, processes=1)
+OURS_ONNX = Worker("ours_onnx", is_ours=True)
+TFA = Worker("tfa", trains=True, batch={20: 32, 50: 16, math.inf: 8}, variables=_WITHOUT_ONEDNN)
+ONMT_TF = Worker("onmt_tf", trains=True, batch={20: 32, math.inf: 8}, variables=_WITHOUT_ONEDNN)
 ONMT_PY = Worker("onmt_py", batch={20: 32, math.inf: 8}, variables=_PASSIVE)
-JOEY_NMT = Worker("joey_nmt", batch={20: 32, math.inf: 8}, variables=_PASSIVE)
-MARIAN = Worker("marian", trains=False, batch={20: 32, math.inf: 16})
-CT2 = Worker("ct2", trains=False, batch={20: 8, 35: 16, 50: 8, math.inf: 2})
+JOEY_NMT = Worker("joey_nmt", trains=True, batch={20: 32, math.inf: 8}, variables=_PASSIVE)
+MARIAN = Worker("marian", batch={20: 32, math.inf: 16})
+CT2 = Worker("ct2", batch={20: 8, 35: 16, 50: 8, math.inf: 2})
 CT2_INT8 = CT2._replace(batch={50: 4, 100: 2, math.inf: 1})
 
 
@@ -58,48 +58,18 @@ class System(NamedTuple):
     precision: str = "float32"
 
 
-NONE, BAHDANAU, MEMORY = {"name": "none"}, {"name": "bahdanau"}, {"name": "memory", "num_slots": 32}
+BAHDANAU, MEMORY = {"name": "bahdanau"}, {"name": "memory", "num_slots": 32}
+WINDOWED = {"name": "windowed_memory", "num_slots": 32, "read": "additive"}
 # With random weights, this offset stops monotonic attention at about every other position; the default, at none.
 STOPS = {"offset": 0.0}
-FAMILY = {
-    "memattn: linear": System(OURS, {"name": "linear"}),
-    "memattn: dot product": System(OURS, {"name": "luong_dot"}),
-    "memattn: location": System(OURS, {"name": "location"}),
-    "memattn: local-m": System(OURS, {"name": "local_m"}),
-    "memattn: local-p": System(OURS, {"name": "local_p"}),
-    "memattn: monotonic": System(OURS, {"name": "monotonic", **STOPS}),
-    "memattn: MoChA, w = 4": System(OURS, {"name": "mocha", "chunk_size": 4, **STOPS}),
-    "memattn: MAtChA": System(OURS, {"name": "matcha", **STOPS}),
-    "memattn: windowed memory by address, K = 32": System(
-        OURS, {"name": "windowed_memory", "num_slots": 32, "read": "address"}
-    ),
-}
-POSITIONS = {
-    f"memattn: memory, K = {slots}, position encodings": System(
-        OURS, {**MEMORY, "num_slots": slots, "position_encoding": True}
-    )
-    for slots in (32, 64)
-}
-TRANSFORMERS = {
-    "CTranslate2: Transformer": System(CT2, {"name": "transformer"}),
-    "CTranslate2: Transformer, int8": System(CT2_INT8, {"name": "transformer"}, precision="int8"),
-}
-SMALL_DEVICES = {
-    "memattn: memory, K = 32, ONNX": System(OURS_ONNX, MEMORY),
-    "memattn: memory, K = 32, ONNX int8": System(OURS_ONNX, MEMORY, precision="int8"),
-    "Marian: SSRU, int8": System(MARIAN, {"name": "ssru"}, precision="int8"),
-}
 SYSTEMS = {
-    "memattn: no attention": System(OURS, NONE),
+    "memattn: no attention": System(OURS, {"name": "none"}),
     **{
         f"memattn: memory, K = {slots}": System(OURS, {**MEMORY, "num_slots": slots}) for slots in (1, 4, 8, 16, 32, 64)
     },
-    **{
-        f"memattn: windowed memory, K = {slots}": System(
-            OURS, {"name": "windowed_memory", "num_slots": slots, "read": "additive"}
-        )
-        for slots in (8, 32)
-    },
+    "memattn: windowed memory, K = 8": System(OURS, {**WINDOWED, "num_slots": 8}),
+    "memattn: windowed memory, K = 32": System(OURS, WINDOWED),
+    "memattn: windowed memory by address, K = 32": System(OURS, {**WINDOWED, "read": "address"}),
     "memattn: Bahdanau": System(OURS, BAHDANAU),
     "memattn: Bahdanau, keys each step": System(OURS, {**BAHDANAU, "cache_keys": False}),
     "memattn: memory, no input feeding": System(OURS, MEMORY, {"input_feeding": False}),
@@ -108,26 +78,24 @@ SYSTEMS = {
     "memattn: memory, K = 32, bfloat16": System(OURS, MEMORY, precision="mixed_bfloat16"),
     "memattn: Bahdanau, bfloat16": System(OURS, BAHDANAU, precision="mixed_bfloat16"),
     "memattn: memory, K = 32, selection, bfloat16": System(OURS, MEMORY, selected=3_000, precision="mixed_bfloat16"),
-    **FAMILY,
-    **POSITIONS,
+    "memattn: linear": System(OURS, {"name": "linear"}),
+    "memattn: dot product": System(OURS, {"name": "luong_dot"}),
+    "memattn: location": System(OURS, {"name": "location"}),
+    "memattn: local-m": System(OURS, {"name": "local_m"}),
+    "memattn: local-p": System(OURS, {"name": "local_p"}),
+    "memattn: monotonic": System(OURS, {"name": "monotonic", **STOPS}),
+    "memattn: MoChA, w = 4": System(OURS, {"name": "mocha", "chunk_size": 4, **STOPS}),
+    "memattn: MAtChA": System(OURS, {"name": "matcha", **STOPS}),
+    "memattn: memory, K = 32, ONNX": System(OURS_ONNX, MEMORY),
+    "memattn: memory, K = 32, ONNX int8": System(OURS_ONNX, MEMORY, precision="int8"),
     "tensorflow-addons: Bahdanau": System(TFA, BAHDANAU),
     "OpenNMT-tf: Bahdanau": System(ONMT_TF, BAHDANAU),
     "OpenNMT-py: Bahdanau": System(ONMT_PY, BAHDANAU),
     "Joey NMT: Bahdanau": System(JOEY_NMT, BAHDANAU),
     "Marian: Bahdanau": System(MARIAN, BAHDANAU),
-    **TRANSFORMERS,
-    **SMALL_DEVICES,
+    "Marian: SSRU, int8": System(MARIAN, {"name": "ssru"}, precision="int8"),
+    "CTranslate2: Transformer": System(CT2, {"name": "transformer"}),
+    "CTranslate2: Transformer, int8": System(CT2_INT8, {"name": "transformer"}, precision="int8"),
 }
-DECODED = [  # systems that are timed by default
-    name
-    for name, system in SYSTEMS.items()
-    if name not in FAMILY | POSITIONS | TRANSFORMERS | SMALL_DEVICES
-    and not system.selected
-    and system.precision == "float32"
-]
-TRAINED = [name for name in DECODED if SYSTEMS[name].attention != NONE and SYSTEMS[name].worker.trains]
 
-
-def of_memattn(*, selecting: bool) -> list[str]:
-    """Returns the names of the systems that run memattn in TensorFlow, with those that select tokens or without."""
-    return [name for name, system in SYSTEMS.items() if system.worker is OURS and (selecting or not system.selected)]
+OF_MEMATTN = [name for name, system in SYSTEMS.items() if system.worker is OURS]

@@ -16,7 +16,7 @@ from matplotlib import ticker
 from studies.plots import draw_lines, label_ends, picture
 
 from benchmarks.race import Measured
-from benchmarks.systems import SYSTEMS, TRANSFORMERS
+from benchmarks.systems import SYSTEMS
 from memattn import files
 from memattn.evaluation import formatting
 from memattn.evaluation.plots import Line, Point
@@ -26,28 +26,25 @@ _NAMES = ("measurement", "device")  # first columns of a table of several measur
 _NUMBER = r"-?[\d.]+(?:e[+-]\d+)?"
 
 
-def row(name: str, length: int, result: Measured, results: Mapping[str, Measured]) -> dict[str, Any]:
-    """Returns a system's row of the table. The best library is the fastest other library."""
-    libraries = [library.median for key, library in results.items() if not SYSTEMS[key].worker.is_ours]
-    bahdanau = results.get("memattn: Bahdanau")
-    return {
-        "L": length,
-        "system": name,
-        "seconds": round(result.median, 4),
-        "min-max": formatting.extent(result.seconds, ".4g"),
-        "fold s (apart)": "" if result.fold_seconds is None else f"{result.fold_seconds:.2g}",
-        "speed-up over the best library": round(min(libraries) / result.median, 2) if libraries else "",
-        "speed-up over our Bahdanau": round(bahdanau.median / result.median, 2) if bahdanau else "",
-        "peak MiB": result.peak_memory,
-        "background load": result.background_load,
-        "batches at once": result.batches_at_once,
-        "notes": notes(result),
-    }
-
-
-def notes(result: Measured) -> str:
-    """Returns the versions and the notes of a system's worker."""
-    return f"{' '.join(f'{key} {value}' for key, value in result.versions.items())}; {result.notes}"
+def rows_of(length: int, measured: Mapping[str, Measured]) -> list[dict[str, Any]]:
+    """Returns the rows of systems that took turns. The best library is the fastest other library."""
+    libraries = [library.median for name, library in measured.items() if not SYSTEMS[name].worker.is_ours]
+    bahdanau = measured.get("memattn: Bahdanau")
+    return [
+        {
+            "L": length,
+            "system": name,
+            "seconds": float(f"{result.median:.4g}"),
+            "min-max": formatting.extent(result.seconds, ".4g"),
+            "fold s (apart)": "" if result.fold_seconds is None else f"{result.fold_seconds:.2g}",
+            "speed-up over the best library": round(min(libraries) / result.median, 2) if libraries else "",
+            "speed-up over our Bahdanau": round(bahdanau.median / result.median, 2) if bahdanau else "",
+            "peak MiB": result.peak_memory,
+            "background load": result.background_load,
+            "notes": f"{' '.join(f'{key} {value}' for key, value in result.versions.items())}; {result.notes}",
+        }
+        for name, result in measured.items()
+    ]
 
 
 def write(
@@ -55,26 +52,18 @@ def write(
     options: flags.FlagValues,
     *,
     title: str,
-    units: int | None = None,
-    vocabulary: int | None = None,
     measure: str = "seconds",
     scale: str = "log",
 ) -> None:
     """Stores the table and its conditions, and draws it; prints the table.
 
     If there are several lengths, the picture shows the column `measure` against the length; both axes have the `scale`,
-    "log" or "linear". `options` have the `units` and the `vocabulary` if they are not given.
+    "log" or "linear".
     """
-    table = [{key: row[key] for key in row if key not in ("notes", "batches at once")} for row in rows]
-    layers = "two layers"
-    if TRANSFORMERS.keys() & set(options.systems):
-        layers += " (the Transformer: three of encoder and of decoder)"
-    units, vocabulary = units or options.units, vocabulary or options.vocabulary
-    size = f"{layers} of {units} units, vocabulary {vocabulary:,}, {conditions()['device']}"
-    caption = f"{title}: {size}, {options.threads} threads"
-    if (at_once := max(row.get("batches at once", 1) for row in rows)) > 1:
-        caption += f"; memattn decodes {'two' if at_once == 2 else at_once} batches at once"
+    table = [{key: row[key] for key in row if key != "notes"} for row in rows]
     notes = {row["system"]: row["notes"] for row in rows}
+    size = f"two layers of {options.units} units, vocabulary {options.vocabulary:,}, {conditions()['device']}"
+    caption = f"{title}: {size}, {options.threads} threads"
     store(options, table, title=caption, repeats=options.repeats, threads=options.threads, systems=notes)
     if len({row["L"] for row in rows}) > 1:
         path = os.path.join(os.path.dirname(options.output), f"{_name(options)}.png")

@@ -10,7 +10,6 @@ import itertools
 import os
 import statistics
 from concurrent.futures import ThreadPoolExecutor
-from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,7 +40,6 @@ def main() -> None:
         measure=MEASURE,
         scale="linear",
     )
-    print(formatting.markdown(tables.pivot(rows, "L", itemgetter("system"), itemgetter(MEASURE))))
 
 
 def times(names: list[str], length: int, options: Any) -> list[dict[str, Any]]:
@@ -54,7 +52,9 @@ def times(names: list[str], length: int, options: Any) -> list[dict[str, Any]]:
 
     searchers = {}
     for name, steps in itertools.product(names, (FEW, MANY)):
-        work = _work(name, length, steps, options)
+        sizes = {"source_lengths": length, "examples": options.batch_size, "batch": options.batch_size}
+        decoded = {"length": steps, **sizes, "beam": options.beam_size, "as_source": False}
+        work = SimpleNamespace(**race.complete(name, decoded, options))
         config = config_of(work)
         searchers[name, steps] = Searcher(untrained_model(config, work.vocabulary, length), config.decoding)
     sources, vocabulary = sentences_of(work), vocabulary_of(work)  # the same in all works
@@ -80,18 +80,13 @@ def times(names: list[str], length: int, options: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def _work(name: str, length: int, steps: int, options: Any) -> SimpleNamespace:
-    """Returns the work of decoding a batch of sources of a length into hypotheses of `steps` tokens."""
-    sizes = {"length": steps, "source_lengths": length, "examples": options.batch_size, "batch": options.batch_size}
-    work = race.work_of_size(options, **sizes, beam=options.beam_size, as_source=False)
-    return SimpleNamespace(**work, **race.settings(systems.SYSTEMS[name], options))
-
-
 def define_flags() -> None:
     """Defines the flags of `main`."""
-    timed = ["memattn: no attention", "memattn: memory, K = 32", "memattn: dot product", "memattn: Bahdanau"]
-    race.define_timing(systems=timed, known=systems.of_memattn(selecting=False))
+    race.define_timing(
+        systems=["memattn: no attention", "memattn: memory, K = 32", "memattn: dot product", "memattn: Bahdanau"],
+        known=[name for name in systems.OF_MEMATTN if not systems.SYSTEMS[name].selected],
+        lengths="50,200,500,1000,2000,5000,10000,20000",
+    )
     tables.define_output("tokens")
-    race.define_sizes("50,200,500,1000,2000,5000,10000,20000")
     flags.DEFINE_integer("batch_size", 2, "Sources decoded together.", lower_bound=1)
     flags.DEFINE_integer("beam_size", 10, "Hypotheses per source.", lower_bound=1)

@@ -1,7 +1,6 @@
 """Compares every mechanism on the same tasks, and RNNsearch by the length of the source."""
 
 import math
-import statistics
 from collections.abc import Callable
 from typing import cast
 
@@ -21,7 +20,7 @@ def family(
     translation: list[SweepRun],
     rnnsearch_translation: list[SweepRun],
 ) -> None:
-    """Writes BLEU of each mechanism in each task; then exact matches, steps to 95 BLEU, decode times, range of BLEU."""
+    """Writes BLEU of each mechanism in each task; then exact matches, steps to 95 BLEU, range of BLEU."""
     longest = max(map(_max_length, rnnsearch_translation))
     trained_on_all = [
         run for run in rnnsearch_translation if _max_length(run) == longest and model_name(run) == "bahdanau"
@@ -39,7 +38,6 @@ def family(
     cells = {
         "exact": lambda runs: mean_score(runs, "exact_match", ".1f"),
         "steps": median_steps,
-        "seconds": lambda runs: f"{statistics.mean(run.result.decode_seconds for run in runs):.3g}",
         "seeds": lambda runs: formatting.extent(scores(runs), ".2f") if len(runs) > 1 else "",
     }
     for name, cell in cells.items():

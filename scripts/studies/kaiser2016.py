@@ -1,7 +1,7 @@
 """Compares active memory with attention (Kaiser & Sutskever, 2016; Kaiser & Bengio, 2016)."""
 
 import statistics
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from memattn.config import NeuralGPUConfig
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import styles
 from memattn.evaluation.evaluate import read_split
+from memattn.evaluation.plots import Line
 from memattn.models.active_memory import run_cells
 from memattn.models.neural_gpu import NeuralGPU
 from memattn.runs.trained import Trained, load
@@ -16,8 +17,7 @@ from memattn.sweeps.runs import SweepRun
 from studies import names, plots
 from studies.lengths import bleu_by_length, task_of_length
 from studies.output import Output
-from studies.runs import count, model_name, model_words, rows_by, scores, summary, task, task_name, test_bleu, text_name
-from studies.styles import line_styles, mixed
+from studies.runs import count, model_name, model_words, rows_by, scores, summary, task, task_name
 
 DIGITS = (20, 25, 100, 200)  # digits of an operand
 NUM_PAIRS = 128  # pairs of each number of digits
@@ -122,10 +122,13 @@ def translation(output: Output, runs: list[SweepRun]) -> None:
 
 def draw_translation(path: str, rows: list[dict[str, str]], title: str) -> None:
     """Draws the columns "BLEU, X tokens" of the table."""
-    lengths = {column: column.removeprefix("BLEU, ") for column in rows[0] if column.startswith("BLEU, ")}
-    bleu = [[float(row[column]) for column in lengths] for row in rows]
-    models = dict(zip((_style(row["model"]) for row in rows), bleu, strict=True))
-    plots.bars(path, list(lengths.values()), models, title=title, x="length of the source", y="BLEU")
+    columns = [column for column in rows[0] if column.startswith("BLEU, ")]
+    with plots.picture(path, title, (8, 4)) as axes:
+        bleu = {row["model"]: {i: (float(row[column]),) * 3 for i, column in enumerate(columns)} for row in rows}
+        plots.draw_lines(axes, [Line(model, _attention(model), points) for model, points in bleu.items()])
+        axes.set_xticks(range(len(columns)), [column.removeprefix("BLEU, ") for column in columns])
+        axes.set(xlabel="length of the source", ylabel="BLEU", xlim=(0, len(columns) - 1), ylim=(0, None))
+        plots.label_ends(axes)
 
 
 def parsing(output: Output, runs: list[SweepRun]) -> None:
@@ -154,16 +157,6 @@ def _test_f1(seeds: list[SweepRun]) -> dict[str, str]:
     return {**summary("test F1", scores(tested, _F1), ".1f"), "malformed trees, %": malformed}
 
 
-def spelled(output: Output, runs: list[SweepRun]) -> None:
-    """Writes the test BLEU of models whose text is in BPE units, or in words with the rare ones spelled out."""
-    keys = {
-        "units": lambda run: "words and characters" if text_name(run).endswith(".spelled") else "BPE",
-        "model": model_words,
-    }
-    rows = rows_by(runs, keys, count, lambda seeds: {"parameters": f"{seeds[0].result.parameters:,}"}, test_bleu)
-    output.table(rows, "Multi30k English to German: rare words spelled out, and BPE")
-
-
 def _model_name(run: SweepRun) -> str:
     """Returns the kind of a model, with its cell or its attention."""
     model = run.config.model
@@ -172,13 +165,8 @@ def _model_name(run: SweepRun) -> str:
     return f"{model.encoder.upper()}, {model_name(run)}"
 
 
-def _style(name: str) -> tuple[str, str]:
-    """Returns the words and the colour of a model, given its name in tables."""
+def _attention(name: str) -> dict[str, Any]:
+    """Returns what chooses the colour of a model that has this name in the table."""
     kind, _, model = name.partition(", ")
     kind = kind.partition(" ")[0]
-    attention = {"name": kind} if kind in styles.STYLES else names.attention(model)
-    ((colour, _),) = line_styles([attention])
-    if kind == "CGRU":  # a darker shade than attention over recurrent states
-        colour = mixed(colour, "black", 0.4)
-    words = styles.words(attention)
-    return words if kind in styles.STYLES else f"{kind}, {words}", colour
+    return {"name": kind} if kind in styles.STYLES else names.attention(model)

@@ -113,9 +113,9 @@ def _rouge(seeds: list[SweepRun]) -> dict[str, str]:
 
 
 def draw(output: Output, runs: list[SweepRun], times: list[dict[str, Any]]) -> None:
-    """Draws BLEU of runs and rows of decode times: on the Bible, against length; for its longest examples, by slots.
+    """Draws BLEU of runs, and the speed-ups of `times`: both against the length of the Bible's examples, and by slots.
 
-    Rows without a speed-up, as their text has no run of attention, are left out.
+    Texts without a run of attention have no speed-ups, and are left out.
     """
     bible = {row["text"]: int(row["source words"]) for row in times if row["text"].startswith(_BIBLE)}
     longest = max(bible, key=lambda text: bible[text])

@@ -1,25 +1,20 @@
-"""Writes the tables and pictures of a study, and the times that a benchmark measures for it."""
+"""Writes the tables and pictures of a study."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
-
-import tensorflow as tf
 
 from memattn import files
 from memattn.errors import RunError
 from memattn.evaluation import formatting, styles
 from memattn.evaluation import plots as evaluation_plots
+from memattn.evaluation.metrics import METRICS
 from memattn.evaluation.plots import Alignment
 from memattn.sweeps import tables
 from memattn.sweeps.runs import SweepRun
 from studies import names, plots
 
-BENCHMARK = Path(__file__).resolve().parents[1] / "benchmark.py"
-MISSING = "Runs that are missing, because they or runs that they start from failed"
+MISSING = "Runs that are missing, because they failed"
 OTHER_SETTINGS = "other learning rate and training steps"  # how the scale "cpu" differs from the paper
 _LABELS = {"small": " (SCALED DOWN)", "cpu": f" ({OTHER_SETTINGS} THAN THE PAPER'S)".upper()}
 
@@ -30,7 +25,7 @@ class Output(NamedTuple):
     Attributes:
       folder: path of the folder.
       scale: scale of the runs.
-      missing: folders of runs that the results lack, because they failed, or those that they start from.
+      missing: folders of runs that the results lack, because they failed.
     """
 
     folder: str
@@ -53,28 +48,29 @@ class Output(NamedTuple):
         files.write_csv(self.path("table.csv"), rows)
         print(f"\n{markdown}", flush=True)
 
-    def learning_curves(self, name: str, groups: dict[str, list[SweepRun]], title: str) -> None:
+    def learning_curves(self, name: str, groups: dict[str, list[SweepRun]], title: str, metric: str = "bleu") -> None:
         """Writes a picture and a table of learning curves: label -> runs that differ in seed.
 
         A run that ended before others of its label keeps its last score. The picture has names of models in words.
         """
+        score = f"{METRICS[metric].title} {METRICS[metric].unit}".rstrip()
         curves, rows = [], []
         for label, runs in groups.items():
             model = styles.attention(runs[0].config)
-            curve = tables.curve(styles.words(model) if label == names.model(model) else label, runs)
+            curve = tables.curve(styles.words(model) if label == names.model(model) else label, runs, metric)
             curves.append(curve)
             rows += [
                 {
                     "run": label,
                     "step": step,
                     "seeds": len(runs),
-                    "validation BLEU": f"{mean:.2f}",
+                    f"validation {score}": f"{mean:.2f}",
                     "min-max": formatting.extent([least, greatest], ".2f"),
                 }
                 for step, (mean, least, greatest) in curve.points.items()
             ]
         files.write_csv(self.path(f"{name}.csv"), rows)
-        self.pictures(name, lambda path: plots.learning_curves(path, curves, f"{title}{self.label}"))
+        self.pictures(name, lambda path: plots.learning_curves(path, curves, f"{title}{self.label}", score))
 
     def alignments(self, name: str, aligned: Alignment, title: str) -> None:
         """Draws attention weights over source and target."""
@@ -85,17 +81,6 @@ class Output(NamedTuple):
         """Calls `draw(path)` for a PNG, which web pages show, and for an SVG, which papers include."""
         for ending in ("png", "svg"):
             draw(self.path(f"{name}.{ending}"))
-
-    def benchmark(self, name: str, models: list[str], arguments: list[str]) -> None:
-        """Times models of memattn with a benchmark, which writes the table and its conditions. Raises RunError."""
-        table = self.path("table")
-        device = "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
-        systems = [argument for model in models for argument in ("--systems", f"memattn: {model}")]
-        command = [sys.executable, str(BENCHMARK), name, "--output", table, "--device", device, *arguments, *systems]
-        if status := subprocess.call(command):
-            raise RunError(f"{BENCHMARK} {name} ended with status {status}")
-        if os.path.exists(f"{table}.png"):
-            os.replace(f"{table}.png", self.path("times.png"))
 
 
 def table_of_runs(title: str) -> Callable[..., None]:

@@ -16,7 +16,7 @@ from memattn.attention.memory import position_encodings
 from memattn.evaluation import styles
 from memattn.evaluation.plots import Line, Point
 from memattn.sweeps import tables
-from studies import kaiser2016, names, plots, speech, stored
+from studies import kaiser2016, names, plots, stored
 from studies.britz2017 import printed
 from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
 from studies.plots import draw_lines, learning_curves, picture
@@ -198,6 +198,13 @@ def times(
     draw(path, lines, title=f"{title}, {device}", x=x, y=y, scale=scale)
 
 
+def speech_time(path: str) -> None:
+    """Draws the time of a character of speech against the frames of the source; a state is four frames."""
+    lines = system_lines([{**row, "L": row["frames"]} for row in _rows("speech_time/small/table.csv")], _TOKEN_TIME)
+    title = "Time to decode a character, 4 frames for each state of the encoder (SCALED DOWN)"
+    draw(path, lines, title=title, x="frames of the source", y="microseconds per character", scale="linear")
+
+
 def curves(path: str, table: str, title: str, memory: dict | None = None) -> None:
     """Draws learning curves from their table; all have the attention `memory`, if given."""
     bleu = table_points(_rows(table), "run", "step", "validation BLEU", "min-max")
@@ -251,8 +258,8 @@ def _mechanism(name: str) -> str:
     return name if name == "RNNsearch" else styles.words(names.attention(name.removeprefix("memory, ")))
 
 
-# Learning curves, by path in results/ without the ending, as are their tables: the title, and the attention of all
-# lines where their labels name no models.
+# Learning curves: path in results/ of a picture and of its table, without their endings -> title, and the attention of
+# all lines, or None if their labels name models.
 _CURVES: dict[str, tuple[str, dict[str, Any] | None]] = {
     "figure3/small/a": ("Copying, L = 40, scaled down: attention learns first, then K = 32 (Figure 3a)", None),
     "figure3/small/b": ("Copying, L = 20, scaled down: sigmoid/sigmoid learns last (Figure 3b)", MEMORY),
@@ -311,9 +318,7 @@ PICTURES: dict[str, Callable[[str], None]] = {
         title="With a memory, the time of a token does not grow: 256 units",
         scale="linear",
     ),
-    "results/speech_time/small/times.png": lambda path: speech.draw_times(
-        path, _rows("speech_time/small/table.csv"), " (SCALED DOWN)"
-    ),
+    "results/speech_time/small/times.png": speech_time,
     "results/training_cost/small/times.png": partial(
         times,
         table="training_cost/small/table",

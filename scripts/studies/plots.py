@@ -44,9 +44,9 @@ def draw_lines(axes: Axes, lines: list[Line]) -> None:
     plots.draw_lines(axes, lines, line_styles)
 
 
-def learning_curves(path: str, curves: list[Line], title: str) -> None:
-    """Draws validation BLEU by training step, in the colours and dashes of the mechanisms."""
-    plots.learning_curves(path, curves, title, line_styles)
+def learning_curves(path: str, curves: list[Line], title: str, score: str = "BLEU") -> None:
+    """Draws validation scores by training step, in the colours and dashes of the mechanisms."""
+    plots.learning_curves(path, curves, title, line_styles, score)
 
 
 def label_ends(axes: Axes) -> None:
@@ -123,23 +123,6 @@ def memory(path: str, tokens: list[str], maps: np.ndarray, title: str) -> None:
         all_axes[0, 0].figure.colorbar(image, ax=list(all_axes.flat), shrink=0.6, label="value of the map")
 
 
-def bars(
-    path: str, groups: list[str], heights: dict[tuple[str, str], list[float]], *, title: str, x: str, y: str
-) -> None:
-    """Draws a group of bars for each of `groups`: (name, colour) of a model -> its height in each."""
-    with picture(path, title, (8, 4)) as axes:
-        width = 0.8 / len(heights)
-        for i, ((name, colour), heights_of_model) in enumerate(heights.items()):
-            positions = np.arange(len(groups)) + (i - (len(heights) - 1) / 2) * width
-            axes.bar(positions, heights_of_model, width, color=colour, edgecolor="white", label=name)
-        axes.set_xticks(range(len(groups)), groups)
-        axes.set(xlabel=x, ylabel=y)
-        axes.grid(axis="y", alpha=0.3)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(fontsize=9)
-
-
 def heat_map(
     axes: Axes,
     values: np.ndarray,
@@ -178,15 +161,6 @@ def steps_by_load(path: str, points: dict[str, list[tuple[float, int | None]]], 
         axes.set(xlabel="symbols per slot, L / K", ylabel="training steps to 95 validation BLEU", ylim=0)
         axes.grid(alpha=0.3)
         axes.legend(fontsize=9)
-
-
-def error_rates(path: str, lines: list[Line], title: str) -> None:
-    """Draws validation CER against training steps: for each model, a line of means over seeds, and their range."""
-    with picture(path, title, (9, 5)) as axes:
-        draw_lines(axes, lines)
-        top = max(greatest for line in lines for _, _, greatest in line.points.values())
-        axes.set(xlabel="training step", ylabel="validation CER, %", xlim=0, ylim=(0, 1.05 * top or None))
-        axes.figure.legend(fontsize=8, handlelength=3, loc="outside right center")
 
 
 def by_length(path: str, bleu: list[Line], speed_ups: list[Line], title: str) -> None:

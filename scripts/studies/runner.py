@@ -20,9 +20,7 @@ from studies import family, kaiser2016, long_texts, speech
 from studies.britz2017 import figures, future_work, open_questions, printed, tables, windowed
 from studies.output import Output, table_of_runs
 
-_REPEATS = 5  # timed decodings of a run whose times are shown
-
-
+RUNS = "runs/reproduce"  # configs name runs in it as teachers, and as those that other runs start from
 FOLDERS = {  # kind of runs -> folders of configs/studies, in the order of training, where these are several
     # The last three are a curriculum: each starts from the weights of the one before.
     "arithmetic": ("addition", "multiplication", "addition_columns_5", "addition_columns_10", "addition_columns_20"),
@@ -31,19 +29,6 @@ FOLDERS = {  # kind of runs -> folders of configs/studies, in the order of train
     "windowed_memory": ("windowed_memory", "windowed_memory_200", "windowed_memory_slots"),
 }
 VALIDATED = ("memory_rows", "figure8")  # kinds of runs on a corpus that are evaluated on its validation split
-TIMED = (  # kinds of runs whose decode times are shown
-    "table1",
-    "ablations",
-    "training_choices",
-    "renormalize",
-    "memory_rows",
-    "longer",
-    "taught_nine_epochs",
-    "family",
-    "rnnsearch",
-    "family_translation",
-    "rnnsearch_translation",
-)
 
 
 class Target(NamedTuple):
@@ -53,31 +38,25 @@ class Target(NamedTuple):
       kinds: kinds of runs that it needs (see `configs_of`); `write` gets a list of runs for each, in this order.
       write: writes the results into an Output.
       needs: returns whether it needs a run of these kinds, given the run's config.
-      is_benchmark: whether `write` runs a benchmark, which writes the conditions.
-      scales: scales of a target without runs.
-      further_corpora: endings of the folders of further corpora on which `write` evaluates, after that of the runs.
     """
 
     kinds: tuple[str, ...]
     write: Callable[..., None]
     needs: Callable[[Config], bool] = lambda config: True
-    is_benchmark: bool = False
-    scales: tuple[str, ...] = ("small", "paper")
-    further_corpora: tuple[str, ...] = ()
 
 
 TITLES = {  # of targets whose table has a row for each run of the kind with the name of the target
+    "ablations": "What the paper leaves open about the model: the copy task",
     "training_choices": "What the paper leaves open about training: the copy task",
     "renormalize": "Multi30k English to German: position encodings renormalized",
     "memory_rows": "Multi30k English to German: what the slots of the memory hold",
     "luong_translation": "Multi30k English to German: Luong attention with a lower rate or a scale",
     "longer": "Copy task, L = 40, trained three times as long",
-    "baselines_translation": "Multi30k English to German: windowed memory and plain means of stretches",
+    "spelled": "Multi30k English to German: rare words spelled out, and BPE",
 }
 TARGETS = {
     "table1": Target(("table1",), tables.table_1),
     "table2": Target(("translation",), tables.table_2),
-    "table3": Target((), tables.table_3, is_benchmark=True),
     "figure2": Target((), figures.figure_2),
     "figure3": Target(("table1", "scorings"), figures.figure_3),
     "figure4": Target(("translation",), figures.figure_4),
@@ -85,7 +64,6 @@ TARGETS = {
     "figure6": Target(("alignments",), figures.figure_6),
     "figure7": Target(("alignments",), figures.figure_7),
     "figure8": Target(("figure8",), figures.figure_8, needs=figures.in_figure_8),
-    "ablations": Target(("ablations",), open_questions.ablations),
     "first_contexts": Target((), open_questions.first_contexts),
     "slots_by_length": Target(("table1",), open_questions.slots_by_length),
     "errors_by_position": Target(("table1",), open_questions.errors_by_position),
@@ -109,7 +87,6 @@ TARGETS = {
     "memory_length": Target(("memory_length",), kaiser2016.memory_length),
     "active_translation": Target(("active_translation",), kaiser2016.translation),
     "parsing": Target(("parsing",), kaiser2016.parsing),
-    "spelled": Target(("spelled",), kaiser2016.spelled),
     "bridge": Target(("bridge", "bridge_translation"), windowed.bridge),
     "windows": Target(("windows",), windowed.windows),
     "baselines": Target(("baselines",), windowed.baselines),
@@ -117,10 +94,8 @@ TARGETS = {
     "long_texts_decoding": Target(("long_texts",), long_texts.decoding),
     "windowed_memory": Target(("windowed_memory",), windowed.windowed_memory),
     "pace": Target(("pace",), windowed.pace),
-    "speech": Target(("speech",), speech.speech, further_corpora=(speech.UNHEARD,)),
+    "speech": Target(("speech",), speech.speech),
     "speech_person": Target(("speech", "speech_person"), speech.person, needs=speech.in_fine_tuning),
-    "speech_time": Target((), speech.decoder_time, is_benchmark=True, scales=("small",)),
-    "training_cost": Target((), open_questions.training_cost, is_benchmark=True),
     **{name: Target((name,), table_of_runs(title)) for name, title in TITLES.items()},
 }
 
@@ -140,34 +115,21 @@ def available(scale: str) -> list[str]:
     return [
         name
         for name, target in TARGETS.items()
-        if all(configs_of(kind, scale) for kind in target.kinds) and (target.kinds or scale in target.scales)
+        if all(configs_of(kind, scale) for kind in target.kinds) and (target.kinds or scale == "small")
     ]
 
 
-def check(names: list[str], scale: str, runs_dir: str) -> None:
-    """Raises ConfigError if a corpus is missing, or a run's `init_from` or `teacher` is not among the targets' runs."""
-    wanted = [(TARGETS[name], path, runs) for name in names for path, runs in runs_of([name], scale).items()]
+def check(names: list[str], scale: str) -> None:
+    """Raises ConfigError if a corpus is missing."""
     needed = {  # folder of a corpus -> a config that needs it
-        run.data.path + ending: path
-        for target, path, runs in wanted
+        run.data.path: path
+        for path, runs in runs_of(names, scale).items()
         for run in runs.values()
-        for ending in ("", *target.further_corpora)
         if run.data.generated is None
     }
     if missing := [folder for folder in needed if not os.path.isdir(folder)]:
         problems = (f"{folder}: not prepared yet; the head of {needed[folder]} has the command" for folder in missing)
         raise ConfigError("; ".join(problems))
-    folders = (os.path.join(sweep_folder(runs_dir, path), name) for _, path, runs in wanted for name in runs)
-    trained = set(map(os.path.realpath, folders))
-    for _, path, runs in wanted:
-        for key, source in (pair for config in runs.values() for pair in _sources(config).items()):
-            if os.path.realpath(source) not in trained:
-                raise ConfigError(f"{path}: training.{key}: {source} is not trained with --runs_dir {runs_dir}")
-
-
-def _sources(config: Config) -> dict[str, str]:
-    """Returns the folders of the runs whose weights a run starts from, or which teach it, by their keys."""
-    return {key: folder for key in ("teacher", "init_from") if (folder := getattr(config.training, key))}
 
 
 class Reproduction:
@@ -179,7 +141,7 @@ class Reproduction:
 
     def __init__(self, options: flags.FlagValues):
         self.failed: list[str] = []
-        self._options, self._scale, self._runs_dir = options, options.scale, options.runs_dir
+        self._options, self._scale = options, options.scale
         self._finished: dict[tuple[str, ...], list[SweepRun]] = {}  # (path of a config, *names of runs) -> these
 
     def make(self, name: str) -> None:
@@ -194,32 +156,30 @@ class Reproduction:
         for kind in runs:
             for path in (path for path in configs_of(kind, self._scale) if path in wanted):
                 runs[kind] += self._runs(kind, path, wanted[path])
-        runs = _with_sources(runs)
         if failed := [kind for kind, same in runs.items() if not same]:
             raise RunError(f"no run of {', '.join(failed)} succeeded")
-        folders = [os.path.join(sweep_folder(self._runs_dir, path), run) for path in wanted for run in wanted[path]]
+        folders = [os.path.join(sweep_folder(path), run) for path in wanted for run in wanted[path]]
         made = {run.folder for same in runs.values() for run in same}
         output = Output(folder, self._scale, missing=[folder for folder in folders if folder not in made])
         target.write(output, *runs.values())
-        if not target.is_benchmark:
-            files.write(output.path("conditions.json"), json.dumps(_conditions(output, runs), indent=2) + "\n")
+        files.write(output.path("conditions.json"), json.dumps(_conditions(output, runs), indent=2) + "\n")
         print(f"{name}: written to {output.folder}", flush=True)
 
     def _runs(self, kind: str, path: str, wanted: Collection[str]) -> list[SweepRun]:
         """Trains and evaluates the wanted runs of a config that have no result yet; returns those that succeeded."""
         key = (path, *wanted)
         if key not in self._finished:
-            config, folder = configs.load(path, []), sweep_folder(self._runs_dir, path)
+            config, folder = configs.load(path, []), sweep_folder(path)
             split = "valid" if config.data.generated or kind in VALIDATED else "test"
             failed = sweep.run_sweep(
                 config,
                 folder,
-                jobs=1 if _starts_from_another(config, folder) else self._options.jobs,
+                jobs=self._options.jobs,
                 split=split,
                 average=None,
-                repeats=_REPEATS if kind in TIMED else 1,
+                repeats=1,
                 num_plots=0,
-                strategy=self._options.strategy,
+                strategy="auto",
                 title=f"Runs of {path}{' (SCALED DOWN)' if self._scale == 'small' else ''}",
                 only=wanted,
             )
@@ -228,16 +188,6 @@ class Reproduction:
                 run for run in finished(config, folder, split) if run.name in wanted and run.name not in failed
             ]
         return self._finished[key]
-
-
-def _with_sources(runs: Mapping[str, list[SweepRun]]) -> dict[str, list[SweepRun]]:
-    """Leaves out runs that start from the weights of a run that is not among these, or have it as their teacher."""
-    made = {os.path.realpath(run.folder) for same in runs.values() for run in same}
-    kept = {
-        kind: [run for run in same if made.issuperset(map(os.path.realpath, _sources(run.config).values()))]
-        for kind, same in runs.items()
-    }
-    return kept if kept == runs else _with_sources(kept)  # others may start from those that were left out
 
 
 def runs_of(names: list[str], scale: str) -> dict[str, dict[str, Config]]:
@@ -268,16 +218,10 @@ def listing(names: list[str], scale: str) -> str:
     return "\n".join([formatting.markdown(rows), total, *costs])
 
 
-def _starts_from_another(config: Config, folder: str) -> bool:
-    """Returns whether a run of a sweep starts from, or is taught by, another run of the same sweep, in `folder`."""
-    sources = (source for run in expand(config).values() for source in _sources(run).values())
-    return any(os.path.realpath(os.path.dirname(source)) == os.path.realpath(folder) for source in sources)
-
-
-def sweep_folder(runs_dir: str, path: str) -> str:
-    """Returns the folder of a config's runs, such as RUNS_DIR/table1.small for configs/studies/table1/small.yaml."""
+def sweep_folder(path: str) -> str:
+    """Returns the folder of a config's runs, such as RUNS/table1.small for configs/studies/table1/small.yaml."""
     folder, name = os.path.split(os.path.splitext(path)[0])
-    return os.path.join(runs_dir, f"{os.path.basename(folder)}.{name}")
+    return os.path.join(RUNS, f"{os.path.basename(folder)}.{name}")
 
 
 def _conditions(output: Output, runs: Mapping[str, list[SweepRun]]) -> dict[str, Any]:

@@ -86,6 +86,11 @@ def median_steps(runs: list[SweepRun]) -> str:
     return f"{statistics.median(steps):.0f}" if len(steps) == len(runs) else ""
 
 
+def learning_steps(runs: list[SweepRun]) -> dict[str, str]:
+    """Returns columns of the training steps until a task is learned: of each seed, and their median."""
+    return {f"steps to {LEARNED} BLEU, by seed": steps_by_seed(runs), "median": median_steps(runs)}
+
+
 def groups(runs: list[Item], *keys: Callable[[Item], Any]) -> dict[Any, list[Item]]:
     """Returns the runs, or other items, that agree in all keys, in the order of their first ones.
 

@@ -1,34 +1,22 @@
-"""Compares attention mechanisms in speech recognition: error rates, learning curves, attention, decode times."""
+"""Compares attention mechanisms in speech recognition: error rates, learning curves, attention."""
 
 import statistics
 from collections.abc import Mapping
 
-from benchmarks import tables as benchmark_tables
-from benchmarks.tokens import MEASURE
-
-from memattn import files
 from memattn.config import Config, TrainingConfig
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import plots as evaluation_plots
 from memattn.evaluation import styles
 from memattn.evaluation.evaluate import read_split
-from memattn.runs.result import Result
 from memattn.runs.trained import load
-from memattn.sweeps import tables
 from memattn.sweeps.runs import SweepRun
 from studies import plots
 from studies.output import Output, at_least_one
-from studies.runs import count, groups, scores, summary
+from studies.runs import count, groups, mean_score, scores, summary
 
-UNHEARD = ".unheard"  # ending of the folder whose split `test` has voices that are not in the training split
 _ONLINE = ("monotonic", "mocha", "matcha")  # mechanisms whose decoder need not wait for the end of the source
 # Models whose attention is drawn, and which are fine-tuned on the voice of a person.
 _CHOSEN = ("Bahdanau", "monotonic", "memory, K = 32", "windowed memory, K = 32, read by address")
-_REDUCTION = 4  # frames for each state of the encoder
-_STATES = f"{_REDUCTION} frames for each state of the encoder"
-_FRAMES = (100, 200, 500, 1_000, 2_000)  # lengths of the timed sources
-# Systems of the benchmark `tokens` whose decoder steps are timed.
-_TIMED = ("memory, K = 32", "windowed memory by address, K = 32", "monotonic", "dot product", "Bahdanau")
 
 
 def speech(output: Output, runs: list[SweepRun]) -> None:
@@ -39,51 +27,27 @@ def speech(output: Output, runs: list[SweepRun]) -> None:
     by_label = groups(runs, lambda run: _label(run.config))
     rows = []
     for label, seeds in by_label.items():
-        heard = [run.result for run in seeds]
-        unheard = [_evaluated(run, f"data.folder={run.config.data.path}{UNHEARD}") for run in seeds]
+        # data/spoken_captions.py prepares this corpus, too, whose voices are not in the training split.
+        unheard = [_evaluated(run, f"data.folder={run.config.data.path}.unheard") for run in seeds]
         rows.append(
             {
                 "model": label,
                 **count(seeds),
                 **summary("CER %", scores(seeds, "cer"), ".1f"),
-                "WER %": _mean(heard, "wer"),
-                "CER %, new voices": _mean(unheard, "cer"),
-                "WER %, new voices": _mean(unheard, "wer"),
+                "WER %": mean_score(seeds, "wer", ".1f"),
+                "CER %, new voices": mean_score(unheard, "cer", ".1f"),
+                "WER %, new voices": mean_score(unheard, "wer", ".1f"),
                 "online decoder": "yes" if styles.attention(seeds[0].config)["name"] in _ONLINE else "no",
-                "parameters": f"{heard[0].parameters:,}",
+                "parameters": f"{seeds[0].result.parameters:,}",
             }
         )
     output.table(rows, "Speech recognition: error rates")
-    _draw_curves(output, by_label)
+    output.learning_curves("learning_curves", by_label, "Speech recognition", metric="cer")
     _draw_attention(output, by_label)
 
 
-def decoder_time(output: Output) -> None:
-    """Measures the time of a character against the length of the source, with random weights."""
-    lengths = ",".join(str(frames // _REDUCTION) for frames in _FRAMES)
-    sizes = ["--units", "128", "--vocabulary", "32"]
-    output.benchmark("tokens", list(_TIMED), ["--lengths", lengths, "--repeats", "3", *sizes])
-    rows = [{"frames": str(_REDUCTION * int(row.pop("L"))), **row} for row in files.read_csv(output.path("table.csv"))]
-    output.table(rows, f"Time to decode a character of a hypothesis, {_STATES}")
-    output.pictures("times", lambda path: draw_times(path, rows, output.label))
-
-
-def draw_times(path: str, rows: list[dict[str, str]], label: str) -> None:
-    """Draws the table that `decoder_time` writes."""
-    lines = benchmark_tables.system_lines([{**row, "L": row["frames"]} for row in rows], MEASURE)
-    title = f"Time to decode a character, {_STATES}{label}"
-    labels = {"x": "frames of the source", "y": "microseconds per character"}
-    benchmark_tables.draw(path, lines, title=title, scale="linear", **labels)
-
-
 def person(output: Output, spoken: list[SweepRun], tuned: list[SweepRun]) -> None:
-    """Writes error rates for a person's voice, before and after fine-tuning.
-
-    Args:
-      output: where the table goes.
-      spoken: runs on synthetic voices.
-      tuned: the fine-tuned runs, one for each model.
-    """
+    """Writes error rates for a person's voice, before and after fine-tuning: a row for each fine-tuned run."""
     before = {_label(run.config): run for run in spoken}
     rows = []
     for run in tuned:
@@ -92,11 +56,11 @@ def person(output: Output, spoken: list[SweepRun], tuned: list[SweepRun]) -> Non
         rows.append(
             {
                 "model": label,
-                "CER %, synthetic voices": _mean([before[label].result], "cer"),
-                "CER %, a person": _mean([untuned], "cer"),
-                "WER %, a person": _mean([untuned], "wer"),
-                "CER %, fine-tuned": _mean([run.result], "cer"),
-                "WER %, fine-tuned": _mean([run.result], "wer"),
+                "CER %, synthetic voices": mean_score([before[label]], "cer", ".1f"),
+                "CER %, a person": mean_score([untuned], "cer", ".1f"),
+                "WER %, a person": mean_score([untuned], "wer", ".1f"),
+                "CER %, fine-tuned": mean_score([run], "cer", ".1f"),
+                "WER %, fine-tuned": mean_score([run], "wer", ".1f"),
             }
         )
     output.table(rows, "A person's voice: error rates of models trained on synthetic voices")
@@ -114,29 +78,10 @@ def _label(config: Config) -> str:
     return styles.words(attention) + chunk
 
 
-def _evaluated(run: SweepRun, override: str) -> Result:
-    """Returns the result of a run on the split `test`, with an override of its config."""
+def _evaluated(run: SweepRun, override: str) -> SweepRun:
+    """Returns a run with its result on the split `test`, with an override of its config."""
     trained = load([run.folder], [override])
-    return evaluation.evaluate(trained, read_split(trained, "test"), repeats=1).result
-
-
-def _mean(results: list[Result], metric: str) -> str:
-    return f"{statistics.mean(result.scores[metric] for result in results):.1f}"
-
-
-def _draw_curves(output: Output, runs_by_label: Mapping[str, list[SweepRun]]) -> None:
-    """Writes and draws validation CER by training step; a run that ended before other seeds keeps its last."""
-    lines, rows = [], []
-    for label, seeds in runs_by_label.items():
-        line = tables.curve(label, seeds, "cer")
-        lines.append(line)
-        rows += [
-            {"model": label, "step": step, "validation CER %": f"{mean:.1f}"}
-            for step, (mean, _, _) in line.points.items()
-        ]
-    files.write_csv(output.path("learning_curves.csv"), rows)
-    title = f"Speech recognition{output.label}"
-    output.pictures("learning_curves", lambda path: plots.error_rates(path, lines, title))
+    return run._replace(result=evaluation.evaluate(trained, read_split(trained, "test"), repeats=1).result)
 
 
 def _draw_attention(output: Output, runs_by_label: Mapping[str, list[SweepRun]]) -> None:

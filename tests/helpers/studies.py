@@ -26,18 +26,17 @@ sweep:
 """
 
 
-def made_up(kind, *, bleu, valid=None, seconds=1.0, scale="small"):
+def made_up(kind, *, bleu, valid=None, scale="small"):
     """Finished runs of a study, made up: bleu(config) is the test score, valid(config) that of the last validation."""
     runs = []
     for path in runner.configs_of(kind, scale):
         config = configs.load(str(ROOT / path), [])
         for name, run_config in expand(config).items():
-            times = {"decode_seconds": seconds, "decode_seconds_min": 0.5, "decode_seconds_max": 4.0}
             scores = {"bleu": bleu(run_config), "sacrebleu": bleu(run_config), "exact_match": 50.0}
-            result = made_up_result(run_config, scores=scores, step=20, sentences=100, parameters=1000, **times)
+            result = made_up_result(run_config, scores=scores, step=20, sentences=100, parameters=1000)
             last = {"step": "20", "bleu": str((valid or bleu)(run_config)), "seconds": "7"}
             curve = [{"step": "10", "bleu": "1.0"}, last]
-            folder = os.path.join(runner.sweep_folder("runs/reproduce", path), name)
+            folder = os.path.join(runner.sweep_folder(path), name)
             runs.append(SweepRun(name, folder, run_config, result, curve))
     return runs
 
@@ -55,7 +54,7 @@ def run_in_forks(command, folder, monkeypatch):
 
 def make_reproduction(**changes):
     """A reproduction at the scale "small", in the working directory, with some other options."""
-    options = {"scale": "small", "runs_dir": "runs", "results_dir": "results", "jobs": 1, "strategy": "none"}
+    options = {"scale": "small", "results_dir": "results", "jobs": 1}
     return runner.Reproduction(SimpleNamespace(**{**options, **changes}))
 
 

@@ -5,11 +5,13 @@ import math
 from fractions import Fraction
 from types import SimpleNamespace
 
+import adding_problem
 import numpy as np
 import pytest
+import subsequence_search
 import tensorflow as tf
 from helpers.studies import reproduce_tiny
-from studies import adding_problem, kaiser2016, subsequence
+from studies import kaiser2016
 
 from memattn.runs.trained import load
 
@@ -95,7 +97,8 @@ def test_validation_sequences_choose_the_epoch_whose_test_fraction_is_reported(v
 @pytest.mark.parametrize("name", ["feed-forward attention", "memory K=8 sigmoid/softmax"])
 def test_a_model_of_the_adding_problem_learns(name, monkeypatch):
     monkeypatch.setattr(adding_problem, "EPOCH", 150)
-    cell = adding_problem.train("addition", "50", name, learning_rate=0.003, minutes=10, epochs=6, seed=1)
+    monkeypatch.setitem(adding_problem.LEARNING_RATES, "addition", 0.003)
+    cell = adding_problem.train("addition", "50", name, minutes=10, epochs=6)
     assert cell["validation_right"] > 0.3  # a constant has 0.15
     assert cell["right"] > 0.25
     assert cell["epochs"] == 6 or cell["right"] == 1
@@ -119,10 +122,10 @@ def test_feed_forward_attention_is_the_papers_equation():
 
 def test_the_loss_of_subsequence_search_is_its_equation():
     embeddings = tf.constant([[0.0, 0.0], [1.0, 0.0]])
-    np.testing.assert_allclose(subsequence.distances(embeddings, embeddings), [0, 0], atol=2e-4)
+    np.testing.assert_allclose(subsequence_search.distances(embeddings, embeddings), [0, 0], atol=2e-4)
     with tf.GradientTape() as tape:
         tape.watch(embeddings)
-        value = subsequence.loss(subsequence.distances(embeddings, embeddings), tf.constant([0.25, 2.0]))
+        value = subsequence_search.loss(subsequence_search.distances(embeddings, embeddings), tf.constant([0.25, 2.0]))
     assert float(value) == pytest.approx(0.75**2 / 2, abs=1e-4)
     assert np.isfinite(tape.gradient(value, embeddings)).all()
 
@@ -130,21 +133,21 @@ def test_the_loss_of_subsequence_search_is_its_equation():
 def test_the_bhattacharyya_coefficient_is_0_without_overlap_and_1_for_equal_distances():
     random = np.random.default_rng(1)
     near, far = random.uniform(0, 0.4, 500), random.uniform(0.6, 1, 500)
-    assert subsequence.bhattacharyya(near, far) == 0
-    assert subsequence.bhattacharyya(near, near) == pytest.approx(1)
+    assert subsequence_search.bhattacharyya(near, far) == 0
+    assert subsequence_search.bhattacharyya(near, near) == pytest.approx(1)
 
 
 def test_a_search_finds_near_embeddings_first_and_unrelated_embeddings_by_chance():
     random = np.random.default_rng(1)
     points = random.normal(size=[200, 3])
-    result = subsequence.search(points, points + 1e-3, random)
+    result = subsequence_search.search(points, points + 1e-3, random)
     assert (result["recall at 1"], result["median rank"]) == ("100.0%", 1)
-    result = subsequence.search(points, random.normal(size=[200, 3]), random)
+    result = subsequence_search.search(points, random.normal(size=[200, 3]), random)
     assert float(result["recall at 100"].rstrip("%")) == pytest.approx(50, abs=15)
 
 
 def test_where_all_embeddings_are_equal_a_search_finds_nothing():
-    result = subsequence.search(np.ones([150, 4]), np.ones([150, 4]), np.random.default_rng(1))
+    result = subsequence_search.search(np.ones([150, 4]), np.ones([150, 4]), np.random.default_rng(1))
     assert (result["recall at 100"], result["median rank"]) == ("0.0%", 150)
 
 
@@ -167,8 +170,8 @@ def test_a_table_labels_shares_that_test_sequences_chose(tmp_path, command):
 @pytest.mark.parametrize("pooling", ["feed-forward attention", "position windows, K = 4"])
 def test_training_an_embedding_raises_recall(pooling):
     def recall(steps):
-        model = subsequence.train(pooling, steps=steps, seed=1)
-        return float(subsequence.evaluate(model, rows=150, seed=1)["recall at 10"].removesuffix("%"))
+        model = subsequence_search.train(pooling, steps=steps, seed=1)
+        return float(subsequence_search.evaluate(model, rows=150, seed=1)["recall at 10"].removesuffix("%"))
 
     assert recall(150) > recall(1) + 15
 

@@ -128,7 +128,7 @@ def test_decoding_is_timed(measure):
     assert (row["L"], row["system"], row["speed-up over our Bahdanau"]) == ("5", "memattn: Bahdanau", "1.0")
     assert 0 < float(row["fold s (apart)"]) < float(row["seconds"])
     assert float(row["tokens/s"]) == pytest.approx(4 * 5 / float(row["seconds"]), rel=0.05)
-    assert "1 threads; memattn decodes two batches at once" in caption
+    assert caption.endswith(" 1 threads")
 
 
 @pytest.mark.long
@@ -139,7 +139,7 @@ def test_training_steps_are_timed_beside_bahdanau_attention(measure):
     ratio = float(rows[1]["seconds"]) / float(rows[0]["seconds"])
     assert float(rows[0]["speed-up over our Bahdanau"]) == pytest.approx(ratio, rel=0.05, abs=0.02)
     assert rows[1]["speed-up over our Bahdanau"] == "1.0"
-    assert "at once" not in caption
+    assert caption.startswith("Time of a training step: two layers of 8 units")
 
 
 @pytest.mark.long
@@ -170,11 +170,11 @@ def test_exports_are_timed_beside_the_model_and_hold_no_tensorflow(command, tmp_
 
 
 def test_ctranslate2_decodes_few_long_hypotheses_at_once():
-    def together(worker, length, threads):
-        return small_devices.decoded_together(worker, {"batch": 64, "beam": 5, "length": length, "threads": threads})
+    def together(worker, length):
+        return small_devices.decoded_together(worker, 64, 5 * length, SimpleNamespace(threads=2))
 
-    assert [together(systems.CT2, length, 2) for length in (1, 25, 200)] == [64, 12, 2]
-    assert together(systems.MARIAN, 200, 2) == 64
+    assert [together(systems.CT2, length) for length in (1, 25, 200)] == [64, 12, 2]
+    assert together(systems.MARIAN, 200) == 64
 
 
 @pytest.mark.long
@@ -185,9 +185,9 @@ def test_a_table_of_the_paper_shows_the_ratios_of_the_paper(measure):
     assert caption.startswith("Table 3: decode time of 2 sources (SCALED DOWN from 2,169): ")
 
 
-def test_a_selection_that_does_not_fit_a_length_is_refused_before_anything_is_measured(command):
+def test_a_selection_that_does_not_fit_is_refused_before_anything_is_measured(command):
     name = "memattn: memory, K = 32, selection"
-    arguments = ["--systems", name, "--vocabulary", "16000", "--lengths", "20,200", "--units", "8"]
+    arguments = ["--systems", name, "--vocabulary", "16000", "--lengths", "200", "--units", "8"]
     result = command(ROOT, "scripts.benchmark", "decode", *arguments, may_fail=True)
     assert (result.returncode, result.stdout) == (2, "")
     assert "batches of fewer source tokens, not 3,268" in result.stderr

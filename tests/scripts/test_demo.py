@@ -2,9 +2,9 @@
 
 import shutil
 
+import demo
 import pytest
 from helpers.studies import run_in_forks
-from studies import demo
 
 from memattn import files
 
@@ -49,5 +49,5 @@ def test_the_demo_times_models_that_the_benchmark_knows():
     from memattn.evaluation import styles
     from memattn.sweeps.runs import expand
 
-    for run in expand(configs.load(str(demo.CONFIG), [])).values():
+    for run in expand(configs.load(demo.CONFIG, [])).values():
         assert f"memattn: {styles.words(run.model.attention)}" in systems.SYSTEMS

@@ -1,11 +1,13 @@
 """Hard attention, trained by REINFORCE."""
 
 import json
+from types import SimpleNamespace
 
+import hard_attention
 import numpy as np
 import pytest
 import tensorflow as tf
-from studies import hard_attention
+from absl import flags
 
 from memattn.data.vocabulary import EOS, PAD
 from memattn.search.translation import Hypotheses
@@ -85,8 +87,10 @@ def test_without_a_seed_the_most_probable_position_is_read(layer_and_memory):
 
 
 @pytest.mark.long
-def test_hard_attention_learns_to_copy():
-    untrained, trained = hard_attention.train(hard_attention.KINDS[1], max_length=3, tests=[1, 300], seed=1)
+def test_hard_attention_learns_to_copy(monkeypatch):
+    monkeypatch.setattr(hard_attention, "MAX_LENGTH", 3)
+    monkeypatch.setattr(hard_attention, "TESTS", (1, 300))
+    untrained, trained = hard_attention.train(hard_attention.KINDS[1], seed=1)
     assert untrained < 0.1
     assert trained > 0.5
 
@@ -97,15 +101,17 @@ def test_a_copy_must_be_right_to_its_end(monkeypatch):
     tokens = np.array([[[4, 5, EOS]], [[4, 5, EOS]], [[4, 5, EOS]], [[8, EOS, EOS]]])
     hypotheses = Hypotheses(tokens, np.zeros([4, 1], np.int32), np.zeros([4, 1], np.float32))
     monkeypatch.setattr(hard_attention, "Searcher", lambda *_: lambda _: hypotheses)
-    model = hard_attention.make_model(hard_attention.SOFT, 3)
+    model = hard_attention.make_model(hard_attention.SOFT)
     assert hard_attention.fraction_copied(model, ids) == 0.25
 
 
 @pytest.mark.long
-def test_the_script_writes_its_table(tmp_path, command):
-    arguments = ["--seeds", "1", "--tests", "2,1,2", "--max_length", "2", "--output", "out/table"]
-    printed = command(tmp_path, "scripts.hard_attention", *arguments).stdout
-    assert printed.count("copied after") == 2 * len(hard_attention.KINDS)
+def test_the_script_writes_its_table(tmp_path, monkeypatch, capsys):
+    for name, value in {"SEEDS": (1,), "TESTS": (1, 2), "MAX_LENGTH": 2}.items():
+        monkeypatch.setattr(hard_attention, name, value)
+    monkeypatch.setattr(flags, "FLAGS", SimpleNamespace(output=str(tmp_path / "out" / "table")))
+    hard_attention.main()
+    assert capsys.readouterr().out.count("copied after") == 2 * len(hard_attention.KINDS)
     stored = json.loads((tmp_path / "out" / "table.json").read_text(encoding="utf-8"))
     assert [row["attention"] for row in stored["rows"]] == list(hard_attention.KINDS)
     assert list(stored["rows"][0]) == ["attention", "L", "seed", "after 1 steps", "after 2 steps"]

@@ -7,30 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.studies import make_reproduction, rows_of, run_in_forks, write_study
-from studies import runner, speech
+from studies import runner
 from studies.output import Output
 
-from memattn.files import read_csv, write_csv
-
-
-def test_the_time_of_a_character_is_given_by_frames(monkeypatch, tmp_path):
-    def benchmark(output, name, models, arguments):
-        lengths = arguments[arguments.index("--lengths") + 1].split(",")
-        rows = [
-            {"L": length, "system": model, "microseconds per token": number + int(length), "min-max": "1-900"}
-            for number, model in enumerate(models)
-            for length in lengths
-        ]
-        write_csv(output.path("table.csv"), rows)
-
-    monkeypatch.setattr(Output, "benchmark", benchmark)
-    output = Output(str(tmp_path), "small")
-    speech.decoder_time(output)
-    rows = rows_of(output)
-    assert [row["frames"] for row in rows[:5]] == ["100", "200", "500", "1000", "2000"]
-    assert (rows[5]["system"], rows[5]["microseconds per token"]) == ("windowed memory by address, K = 32", "26")
-    assert (tmp_path / "times.png").stat().st_size > 10_000
-
+from memattn.files import read_csv
 
 TINY = """
 data: {folder: data/spoken, source: features, num_buckets: 1}
@@ -56,7 +36,7 @@ data: {folder: data/spoken.unheard}
 training: {max_steps: 2}
 sweep:
   cells:
-    - {model.attention: {name: bahdanau}, training.init_from: runs/speech.small/bahdanau}
+    - {model.attention: {name: bahdanau}, training.init_from: runs/reproduce/speech.small/bahdanau}
 """
 
 
@@ -82,7 +62,7 @@ def test_the_study_is_made_from_recordings(command, tmp_path, monkeypatch):
     write_study(tmp_path, "speech_person", TUNED)
     run_in_forks(command, tmp_path, monkeypatch)
     reproduction = make_reproduction()
-    runner.check(["speech", "speech_person"], "small", "runs")
+    runner.check(["speech", "speech_person"], "small")
     for target in ("speech", "speech_person"):
         reproduction.make(target)
     assert reproduction.failed == []
@@ -90,7 +70,7 @@ def test_the_study_is_made_from_recordings(command, tmp_path, monkeypatch):
     assert [row["model"] for row in rows] == ["Bahdanau", "memory, K = 32"]
     assert all(float(row["CER %, new voices"]) == float(row["CER %"]) > 0 for row in rows)  # equal recordings
     assert [(row["seeds"], row["min-max"]) for row in rows] == [("1", f"{row['CER %']}-{row['CER %']}") for row in rows]
-    curves = [(row["model"], row["step"]) for row in read_csv("results/speech/small/learning_curves.csv")]
+    curves = [(row["run"], row["step"]) for row in read_csv("results/speech/small/learning_curves.csv")]
     assert curves == [("Bahdanau", "2"), ("Bahdanau", "4"), ("memory, K = 32", "2"), ("memory, K = 32", "4")]
     for name in ("learning_curves.png", "attention.png", "memory.png", "memory.svg"):
         assert os.path.getsize(f"results/speech/small/{name}") > 10_000

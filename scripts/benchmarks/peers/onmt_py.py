@@ -1,4 +1,7 @@
-"""Worker: OpenNMT-py's RNN model and Translator. Its encoder must be as wide as its decoder: half per direction."""
+"""Worker: OpenNMT-py's RNN model and Translator. Its encoder must be as wide as its decoder: half per direction.
+
+The worker decodes only.
+"""
 
 import numpy as np
 import onmt
@@ -16,7 +19,7 @@ torch.manual_seed(0)
 symbols = [f"w{i}" for i in range(work.vocabulary - 4)]
 tokens = ["<unk>", "<blank>", "<s>", "</s>", *symbols]
 vocabularies = dict_to_vocabs({"data_task": "seq2seq", "src": tokens, "tgt": tokens})
-BLANK, START = 1, 2
+BLANK = 1
 parser = ArgumentParser()
 train_opts(parser)
 settings, _ = parser.parse_known_args(
@@ -33,41 +36,25 @@ for parameter in model.parameters():
 versions = {"OpenNMT-py": onmt.__version__, "torch": torch.__version__}
 notes = "encoder of half the units a direction, memory as wide as the decoder: the library allows no other"
 
-if work.task == "decode":
-    model.eval()
-    translator = Translator(
-        model,
-        vocabularies,
-        n_best=1,
-        min_length=work.length,
-        max_length=work.length,
-        max_length_ratio=0,
-        beam_size=work.beam,
-        dump_beam="",
-        global_scorer=GNMTGlobalScorer(1.0, 0.0, "avg", "none"),
-        report_score=False,
-    )
+model.eval()
+translator = Translator(
+    model,
+    vocabularies,
+    n_best=1,
+    min_length=work.length,
+    max_length=work.length,
+    max_length_ratio=0,
+    beam_size=work.beam,
+    dump_beam="",
+    global_scorer=GNMTGlobalScorer(1.0, 0.0, "avg", "none"),
+    report_score=False,
+)
 
-    def decode(ids, lengths):
-        source = torch.from_numpy(np.where(ids == worker.PAD, BLANK, ids)).unsqueeze(-1)
-        result = translator.translate_batch({"src": source, "srclen": torch.from_numpy(lengths)}, False)
-        return np.stack([best[0].numpy() for best in result["predictions"]])
 
-    worker.serve_decoding(work, versions, notes, decode)
-else:
-    model.train()
-    source, target = (torch.from_numpy(side) for side in worker.training_batch(work))
-    target = torch.cat([torch.full((work.batch, 1), START), target], 1).unsqueeze(-1)
-    lengths = torch.full((work.batch,), work.length)
-    criterion = torch.nn.CrossEntropyLoss(ignore_index=BLANK)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+def decode(ids, lengths):
+    source = torch.from_numpy(np.where(ids == worker.PAD, BLANK, ids)).unsqueeze(-1)
+    result = translator.translate_batch({"src": source, "srclen": torch.from_numpy(lengths)}, False)
+    return np.stack([best[0].numpy() for best in result["predictions"]])
 
-    def step():
-        optimizer.zero_grad()
-        outputs, _ = model(source.unsqueeze(-1), target, lengths)
-        loss = criterion(model.generator(outputs).flatten(0, 1), target[:, 1:, 0].flatten())
-        loss.backward()
-        optimizer.step()
-        return loss.item()
 
-    worker.serve_training(work, versions, notes, step)
+worker.serve_decoding(work, versions, notes, decode)

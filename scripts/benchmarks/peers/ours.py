@@ -60,9 +60,8 @@ elif work.task == "decode":
         tf.test.experimental.sync_devices()
         return time.perf_counter() - start
 
-    at_once = min(BATCHES_AT_ONCE, -(-work.examples // work.batch))
-    folding = statistics.median(fold() for _ in range(5))
-    worker.serve(versions, notes, decode_all, fold_seconds=folding, batches_at_once=at_once)
+    notes += f", up to {BATCHES_AT_ONCE} batches at once"
+    worker.serve(versions, notes, decode_all, fold_seconds=statistics.median(fold() for _ in range(5)))
 else:
     step = TrainingStep(model, config.training, tf.distribute.get_strategy())
     source, target = (side.astype(np.int32) for side in worker.training_batch(work))

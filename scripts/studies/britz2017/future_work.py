@@ -1,11 +1,9 @@
 """Writes results on the paper's future work: the slots that a task needs, distillation of contexts, long sources."""
 
-import math
 import os
 import statistics
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +13,7 @@ from memattn.data import corpus
 from memattn.data.tasks import MARK
 from memattn.data.vocabulary import PAD, Vocabulary
 from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation import formatting, styles
+from memattn.evaluation import styles
 from memattn.evaluation.evaluate import TestSet, read_split
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs.trained import load
@@ -29,10 +27,10 @@ from studies.runs import (
     ON_PAR,
     count,
     groups,
+    learning_steps,
     model_name,
     num_slots,
     rows_by,
-    steps_to,
     task_length,
     task_name,
     test_bleu,
@@ -63,7 +61,11 @@ def slots(output: Output, runs: list[SweepRun]) -> None:
         fewest = needed[task]
         # The tolerance is chosen on the other tasks.
         known = {name: slots for name, slots in needed.items() if name != task and slots}
-        tolerance = min(_TOLERANCES, key=lambda tolerance: _error(residuals, known, tolerance))
+        errors = {
+            tolerance: sum(np.log(_factor(residuals[name], slots, tolerance)) for name, slots in known.items())
+            for tolerance in _TOLERANCES
+        }
+        tolerance = min(errors, key=errors.__getitem__)
         rows.append(
             {
                 "task": task,
@@ -110,18 +112,8 @@ def nested_slots(output: Output, runs: list[SweepRun]) -> None:
 
 def teacher(output: Output, teachers: list[SweepRun], taught: list[SweepRun]) -> None:
     """Writes training steps to 95 BLEU of memory attention: alone, with a teacher's encoder, with contexts as well."""
-
-    def steps(runs: list[SweepRun]) -> dict[str, Any]:
-        reached = [step for step in map(steps_to, runs) if step]
-        median = statistics.median(steps_to(run) or math.inf for run in runs)
-        return {
-            "with 95 BLEU": len(reached),
-            "training steps, median": f"{median:.0f}" if median < math.inf else "",
-            "min-max": formatting.extent(reached, ".0f") if reached else "",
-        }
-
     keys = {"L": task_length, "taken from the teacher": _from_teacher}
-    columns = count, steps, partial(_steps_of_teacher, teachers), partial(_last_bleu, "last BLEU, mean")
+    columns = count, learning_steps, partial(_steps_of_teacher, teachers), partial(_last_bleu, "last BLEU, mean")
     title = "Training steps of memory attention (K = 32) until it copies with 95 validation BLEU"
     output.table(rows_by(taught, keys, *columns), title)
 
@@ -141,20 +133,13 @@ def is_compared_with_students(config: Config) -> bool:
 
 def teacher_translation(output: Output, alone: list[SweepRun], taught: list[SweepRun]) -> None:
     """Writes test BLEU of memory attention without and with distillation, and of Bahdanau attention."""
-    rows = [
-        {
-            "model": model,
-            "taken from the teacher": from_teacher,
-            **count(runs),
-            "training steps": steps,
-            **_steps_of_teacher(alone, runs),
-            **_last_bleu("last valid BLEU (greedy)", runs),
-            **test_bleu(runs),
-        }
-        for (model, from_teacher, steps), runs in groups(
-            [*alone, *taught], model_name, _from_teacher, lambda run: run.config.training.max_steps
-        ).items()
-    ]
+    keys = {
+        "model": model_name,
+        "taken from the teacher": _from_teacher,
+        "training steps": lambda run: run.config.training.max_steps,
+    }
+    columns = count, partial(_steps_of_teacher, alone), partial(_last_bleu, "last valid BLEU (greedy)"), test_bleu
+    rows = rows_by([*alone, *taught], keys, *columns)
     output.table(rows, "Multi30k: memory attention alone and with a teacher")
 
 
@@ -271,8 +256,3 @@ def _factor(variances: np.ndarray, needed: int, tolerance: float) -> float:
     """Returns the ratio, at least 1, between the predicted and the needed number of slots."""
     predicted = max(1, slots_for(variances, tolerance) or len(variances))
     return max(predicted / needed, needed / predicted)
-
-
-def _error(residuals: Mapping[str, np.ndarray], needed: Mapping[str, int], tolerance: float) -> float:
-    """Returns the sum of the logarithms of `_factor` over the tasks in `needed`."""
-    return sum(np.log(_factor(residuals[task], slots, tolerance)) for task, slots in needed.items())

@@ -1,4 +1,4 @@
-"""Answers questions that the paper leaves open, from finished runs and measurements."""
+"""Answers questions that the paper leaves open, from finished runs and untrained models."""
 
 from collections.abc import Mapping
 from itertools import zip_longest
@@ -20,18 +20,13 @@ from studies.mechanisms import MEMORY_VARIANT
 from studies.output import Output
 from studies.runs import (
     ON_PAR,
-    has_encodings,
     model_name,
-    scorings_name,
-    steps_to,
     task_length,
 )
 
 _FIFTHS = 5  # parts of a target in `errors_by_position`
 
-# Scale -> config of the models whose first contexts are measured.
-_FIRST_CONTEXTS_CONFIGS = {"paper": "configs/wmt17/en-de.yaml", "small": "configs/studies/translation/small.yaml"}
-# Scorings (encoder/decoder) and further options of these models.
+# Scorings (encoder/decoder) and further options of the models whose first contexts are measured.
 _FIRST_CONTEXTS_MODELS: tuple[tuple[str, dict], ...] = (
     ("softmax/softmax", {}),
     ("softmax/softmax", {"vote_scale": 16}),
@@ -43,19 +38,12 @@ _FIRST_CONTEXTS_MODELS: tuple[tuple[str, dict], ...] = (
 )
 
 
-def training_cost(output: Output) -> None:
-    """Measures time and memory of a training step against length and K."""
-    lengths = "20,50,100" if output.scale == "small" else "20,50,100,200"
-    models = ["no attention", *(f"memory, K = {slots}" for slots in (4, 16, 64)), "Bahdanau"]
-    output.benchmark("train", models, ["--lengths", lengths, "--repeats", "3"])
-
-
 def first_contexts(output: Output) -> None:
     """Compares scorings before the first training step: norms of contexts, and of gradients of W_alpha and W_beta.
 
     The sentences are random.
     """
-    path, vocabulary_size, length = _FIRST_CONTEXTS_CONFIGS[output.scale], 4_000, 20
+    path, vocabulary_size, length = "configs/studies/translation/small.yaml", 4_000, 20
     source, target = tf.unstack(tf.random.stateless_uniform([2, 64, length], [1, 1], 4, vocabulary_size, tf.int32))
     rows = []
     for scorings, options in _FIRST_CONTEXTS_MODELS:
@@ -86,30 +74,6 @@ def first_contexts(output: Output) -> None:
     model_size = f"{sizes.layers} x {sizes.units} units, weights from +-{sizes.init_scale}, K = 32"
     sentences = f"64 random sentences of {length} tokens, {vocabulary_size:,} types"
     output.table(rows, f"Norms before the first training step: {model_size}, {sentences}")
-
-
-def ablations(output: Output, runs: list[SweepRun]) -> None:
-    """Writes results of the copy task with one of the paper's open choices changed at a time."""
-    rows = []
-    for run in runs:
-        model = cast(Seq2SeqConfig, run.config.model)
-        attention = model.attention
-        rows.append(
-            {
-                "model": model_name(run),
-                "scorings": scorings_name(run),
-                "renormalize": attention["renormalize"] if has_encodings(run) else "",
-                "input feeding": _yes_or_no(model.input_feeding),
-                "mixing layer": _yes_or_no(model.mix),
-                "cached keys": _yes_or_no(attention["cache_keys"]) if "cache_keys" in attention else "",
-                "BLEU": f"{run.result.scores['bleu']:.2f}",
-                "exact match %": f"{run.result.scores['exact_match']:.1f}",
-                "steps to 95 BLEU": steps_to(run) or "never",
-                "decode s": f"{run.result.decode_seconds:.3g}",
-                "decode s min-max": run.result.time_range,
-            }
-        )
-    output.table(rows, f"What the paper leaves open: the copy task, L = {task_length(runs[0])}")
 
 
 def slots_by_length(output: Output, runs: list[SweepRun]) -> None:
@@ -157,7 +121,3 @@ def _fewest_slots(bleu: Mapping[str, float]) -> str:
         if model.startswith("K=") and bleu[model] >= bleu["bahdanau"] - ON_PAR:
             return model.removeprefix("K=")
     return "none of them"
-
-
-def _yes_or_no(value: bool) -> str:
-    return "yes" if value else "no"

@@ -13,7 +13,7 @@ from studies.runs import (
     LEARNED,
     groups,
     is_memory,
-    median_steps,
+    learning_steps,
     model_words,
     num_slots,
     rows_by,
@@ -67,11 +67,7 @@ def _training(seeds: list[SweepRun]) -> dict[str, str]:
 
 def pace(output: Output, runs: list[SweepRun]) -> None:
     """Writes the training steps to 95 BLEU, in the copy task, by length and model."""
-    rows = rows_by(
-        sorted(runs, key=_place),
-        {"L": task_length, "model": model_words},
-        lambda seeds: {"steps to 95 BLEU, by seed": steps_by_seed(seeds), "median": median_steps(seeds)},
-    )
+    rows = rows_by(sorted(runs, key=_place), {"L": task_length, "model": model_words}, learning_steps)
     every = runs[0].config.training.validate_every
     output.table(rows, f"Training steps to {LEARNED} BLEU on the copy task, validated every {every} steps")
 

@@ -58,24 +58,19 @@ class MemoryVariantAttention(SlotReader):
 
     def _alpha(self, states, mask):
         logits = self.encoder_scores(states)
-        if self.free_windows:
-            if self.window_scale is None:  # in the constructor, it could not get the path of the enclosing layer
-                self.window_scale = self.add_weight(shape=(self.num_slots,), initializer="ones", name="window_scale")
+        if self.free_windows and self.window_scale is None:  # the constructor does not know the enclosing layer's path
+            self.window_scale = self.add_weight(shape=(self.num_slots,), initializer="ones", name="window_scale")
+        if self.free_windows or self.position_windows:
             windows = position_windows(self.num_slots, mask, logits.dtype)
-            logits += windows * tf.cast(self.window_scale, logits.dtype)
-        elif self.position_windows:
-            logits += position_windows(self.num_slots, mask, logits.dtype)
-        return self.vote_scale * self._unscaled_alpha(logits, mask)
-
-    def _unscaled_alpha(self, logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """Returns alpha [B, S, K] before it is multiplied by `vote_scale`."""
+            logits += windows * tf.cast(self.window_scale, logits.dtype) if self.free_windows else windows
         if self.encoder_scoring == "softmax_time":
-            return masked_softmax(logits, tf.expand_dims(mask, -1), axis=1)
-        alpha = SCORINGS[self.encoder_scoring](logits) * tf.expand_dims(tf.cast(mask, logits.dtype), -1)
-        if self.encoder_normalize == "none":
-            return alpha
-        weights = tf.cast(alpha, sum_dtype(alpha.dtype))  # a float16 sum stops growing after many addends
-        return tf.cast(tf.math.divide_no_nan(weights, tf.reduce_sum(weights, 1, keepdims=True)), alpha.dtype)
+            alpha = masked_softmax(logits, tf.expand_dims(mask, -1), axis=1)
+        else:
+            alpha = SCORINGS[self.encoder_scoring](logits) * tf.expand_dims(tf.cast(mask, logits.dtype), -1)
+        if self.encoder_normalize == "time":
+            weights = tf.cast(alpha, sum_dtype(alpha.dtype))  # a float16 sum stops growing after many addends
+            alpha = tf.cast(tf.math.divide_no_nan(weights, tf.reduce_sum(weights, 1, keepdims=True)), alpha.dtype)
+        return self.vote_scale * alpha
 
     def score(self, query, memory, state=(), seed=None):
         beta = SCORINGS[self.decoder_scoring](self._slot_logits(query, memory))  # [B, Q, K]
