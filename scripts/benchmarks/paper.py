@@ -27,7 +27,14 @@ TABLES: dict[str, dict[str, Any]] = {
         "units": 512,
         "vocabulary": 16_004,
         "examples": 2169,
-        "systems": ["memattn: memory, K = 32", "memattn: memory, K = 64", "memattn: Bahdanau"],
+        "systems": [
+            *(
+                f"memattn: memory, K = {slots}{encodings}"
+                for encodings in ("", ", position encodings")
+                for slots in (32, 64)
+            ),
+            "memattn: Bahdanau",
+        ],
     },
 }
 

@@ -53,6 +53,7 @@ TITLES = {  # of targets whose table has a row for each run of the kind with the
     "luong_translation": "Multi30k English to German: Luong attention with a lower rate or a scale",
     "longer": "Copy task, L = 40, trained three times as long",
     "spelled": "Multi30k English to German: rare words spelled out, and BPE",
+    "baselines_translation": "Multi30k English to German: windowed memory and plain means of stretches",
 }
 TARGETS = {
     "table1": Target(("table1",), tables.table_1),
