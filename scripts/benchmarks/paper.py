@@ -28,11 +28,10 @@ TABLES: dict[str, dict[str, Any]] = {
         "vocabulary": 16_004,
         "examples": 2169,
         "systems": [
-            *(
-                f"memattn: memory, K = {slots}{encodings}"
-                for encodings in ("", ", position encodings")
-                for slots in (32, 64)
-            ),
+            "memattn: memory, K = 32",
+            "memattn: memory, K = 64",
+            "memattn: memory, K = 32, position encodings",
+            "memattn: memory, K = 64, position encodings",
             "memattn: Bahdanau",
         ],
     },
