@@ -34,7 +34,7 @@ def serve(tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def program(tmp_path_factory, monkeypatch):
-    """program(name, text) puts an executable text in place of a program; returns its path."""
+    """program(name, text) puts an executable file with this text in place of a program; returns its path."""
     folder = tmp_path_factory.mktemp("programs")
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 

@@ -165,7 +165,7 @@ def test_a_second_training_of_a_run_is_refused_and_leaves_its_config(tiny_config
 
 
 def signalling_at(number, when):
-    """Returns what sends a signal to this process before step `when`, counted from 0; for `before_each_step`."""
+    """Returns a function for `before_each_step` that sends a signal to this process before step `when`."""
     return lambda training_step, step, rate: step == when and os.kill(os.getpid(), number)
 
 
