@@ -41,11 +41,6 @@ def gather(x: Tensor, positions: Tensor) -> Tensor:
     return x[ops.reshape(batch, [-1] + [1] * (len(positions.shape) - 1)), positions]
 
 
-def l2_normalize(x: Tensor) -> Tensor:
-    """Returns x / ||x||; 0 for 0."""
-    return x * ops.rsqrt(ops.maximum(ops.sum(ops.square(x)), 1e-12))
-
-
 def matmul(x: Tensor, y: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
     """Returns products of matrices, of which either may be transposed first."""
     x = ops.swapaxes(x, -1, -2) if transpose_a else x

@@ -66,7 +66,8 @@ class ScaledEnergy(keras.layers.Layer):
         hidden = ops.tanh(query[:, :, None] + keys)
         dtype = ops.sum_dtype(hidden.dtype)
         v, g = ops.cast(self.v, dtype), ops.cast(self.g, dtype)
-        direction = ops.cast(g * ops.l2_normalize(v), hidden.dtype)  # 0 for v = 0
+        direction = v * ops.rsqrt(ops.maximum(ops.sum(ops.square(v)), 1e-12))  # v / ||v||; 0 for v = 0
+        direction = ops.cast(g * direction, hidden.dtype)
         energies = ops.cast(ops.einsum("bqsu,u->bqs", hidden, direction), dtype)
         return energies if self.r is None else energies + ops.cast(self.r, dtype)
 

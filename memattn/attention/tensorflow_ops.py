@@ -39,7 +39,7 @@ from tensorflow import (
     zeros,
     zeros_like,
 )
-from tensorflow.math import cumulative_logsumexp, divide_no_nan, l2_normalize, log
+from tensorflow.math import cumulative_logsumexp, divide_no_nan, log, rsqrt
 from tensorflow.nn import relu, softmax
 
 arange, any, max, min, sum = tf.range, tf.reduce_any, tf.reduce_max, tf.reduce_min, tf.reduce_sum
