@@ -13,9 +13,9 @@ class AttentionMechanism(ConfiguredLayer):
     """Base of attention layers. `memorize` makes a memory once per source, whose values `score` weighs for each query.
 
     A mechanism defines these two; all else follows from them if the values of the memory are the source states.
-    Otherwise, it also defines `alignments`, `context_size` if values have another width, and `num_slots` if
-    they are slots. The context is always `scores @ memory["values"]`: a decoder step knows the source through the
-    memory alone.
+    Otherwise, the memory has "alpha", for `alignments`, and the mechanism defines `context_size` if values have another
+    width, and `num_slots` if they are slots. The context is always `scores @ memory["values"]`: a decoder step knows
+    the source through the memory alone.
 
     Shapes: B batch, S source length, M values in the memory, D width of a source state and of a value, U width of a
     query, Q queries that share one source: 1 in greedy decoding, the beam size in beam search; in training 1, or the
@@ -112,10 +112,11 @@ class AttentionMechanism(ConfiguredLayer):
     def alignments(self, memory: dict[str, ops.Tensor], scores: ops.Tensor) -> ops.Tensor:
         """Returns weights of the source positions [B, Q, S], linear in the scores [B, Q, M].
 
-        Contexts do not depend on them. Pictures, word alignments, the coverage penalty and distillation do.
+        If the memory has "alpha" [B, S, M], the weights of the source positions in the values, these are scores
+        alpha^T; otherwise, the scores. Contexts do not depend on them. Pictures, word alignments, the coverage penalty
+        and distillation do.
         """
-        del memory
-        return scores
+        return ops.matmul(scores, memory["alpha"], transpose_b=True) if "alpha" in memory else scores
 
     # What Keras calls.
 
@@ -232,14 +233,10 @@ class NoAttention(AttentionMechanism):
         return 0
 
     def memorize(self, states: ops.Tensor, mask: ops.Tensor) -> dict[str, ops.Tensor]:
-        positions = ops.zeros_like(mask, states.dtype)[:, None][:, :0]  # [B, 0, S]
-        return {"values": states[:, :0, :0], "positions": positions}
+        return {"values": states[:, :0, :0], "alpha": states[:, :, :0]}
 
     def score(self, query, memory, state=(), seed=None):
         return query[:, :, :0], state
-
-    def alignments(self, memory, scores):
-        return scores @ memory["positions"]  # [B, Q, S], all 0
 
 
 _ADVICE = {  # on wrong ranks

@@ -236,6 +236,6 @@ class LocationAttention(AttentionMechanism):
     def score(self, query, memory, state=(), seed=None):
         length = ops.shape(memory["values"])[1]
         logits = self.position_scores(query)  # [B, Q, max_source_length]
-        logits = ops.pad(logits, [[0, 0], [0, 0], [0, ops.maximum(0, length - self.max_source_length)]])
+        logits = ops.pad(logits, [[0, 0], [0, 0], [0, length]])  # for a source of any length
         logits = ops.ensure_shape(logits[:, :, :length], [None, None, memory["values"].shape[1]])
         return ops.masked_softmax(logits, memory["mask"][:, None]), state

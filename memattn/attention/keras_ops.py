@@ -47,12 +47,6 @@ def matmul(x: Tensor, y: Tensor, transpose_a: bool = False, transpose_b: bool = 
     return ops.matmul(x, ops.swapaxes(y, -1, -2) if transpose_b else y)
 
 
-def maximum(x: Any, y: Any) -> Any:
-    """Returns the greater number at each position; an int for two sizes."""
-    is_size = isinstance(x, int) and isinstance(y, int)
-    return sorted((x, y))[1] if is_size else ops.maximum(x, y)
-
-
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """Returns the softmax; keras.ops.softmax would warn of an axis of one item, such as a memory of one slot."""
     return ops.exp(ops.log_softmax(x, axis))

@@ -7,7 +7,7 @@ import numpy as np
 from memattn.attention import ops
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.configured import Initializer
-from memattn.attention.slots import slot_memory, source_weights, value_scores
+from memattn.attention.slots import slot_memory, value_scores
 from memattn.options import OptionError, PositiveInt
 
 SCORINGS = {"softmax": ops.softmax, "sigmoid": ops.sigmoid}  # of logits [..., K]; softmax runs over the slots
@@ -78,9 +78,6 @@ class MemoryAttention(AttentionMechanism):
     def score(self, query, memory, state=(), seed=None):
         beta = SCORINGS[self.decoder_scoring](self.decoder_scores(query))  # [B, Q, K], Eq. 7
         return value_scores(beta, memory), state  # the decoder reads c = scores @ memory["values"], Eq. 6
-
-    def alignments(self, memory, scores):
-        return source_weights(scores, memory)  # [B, Q, S], beta alpha^T of Figures 6 to 8
 
 
 def position_encodings(num_slots: int, max_source_length: int) -> np.ndarray:

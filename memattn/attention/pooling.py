@@ -36,13 +36,10 @@ class FeedForwardAttention(AttentionMechanism):
     def memorize(self, states, mask):
         logits = ops.tanh(self.energy(states)[:, :, 0]) if self.weighted else ops.zeros_like(states[:, :, 0])
         weights = ops.masked_softmax(logits, mask)[:, None]  # [B, 1, S]
-        return {"values": weights @ states, "weights": weights}
+        return {"values": weights @ states, "alpha": ops.transpose(weights, [0, 2, 1])}
 
     def score(self, query, memory, state=(), seed=None):
         return ops.ones_like(query[:, :, :1]), state
-
-    def alignments(self, memory, scores):
-        return scores @ memory["weights"]
 
 
 class LinearAttention(AttentionMechanism):
@@ -95,15 +92,12 @@ class LinearAttention(AttentionMechanism):
         if self.gate_layer is not None:
             features = features * self.gate_layer(features)
         features = features * ops.expand_dims(ops.cast(mask, features.dtype), -1)  # [B, S, F]
-        scaled = features
+        alpha = features
         if self.normalize == "length":
             lengths = ops.sum(ops.cast(mask, ops.sum_dtype(features.dtype)), 1)[:, None, None]
             fractions = ops.divide_no_nan(ops.ones_like(lengths), lengths)  # 1 / S; in float16, S may overflow
-            scaled = features * ops.cast(fractions, features.dtype)
-        return {"values": ops.matmul(scaled, features, transpose_a=True), "scaled": scaled}  # "values" is C [B, F, F]
+            alpha = features * ops.cast(fractions, features.dtype)
+        return {"values": ops.matmul(alpha, features, transpose_a=True), "alpha": alpha}  # "values" is C [B, F, F]
 
     def score(self, query, memory, state=(), seed=None):
         return self.query_layer(query), state  # [B, Q, F], possibly negative
-
-    def alignments(self, memory, scores):
-        return ops.matmul(scores, memory["scaled"], transpose_b=True)  # [B, Q, S], possibly negative

@@ -17,8 +17,8 @@ from memattn.options import PositiveInt
 def slot_memory(slots: ops.Tensor, alpha: ops.Tensor, states: ops.Tensor) -> dict[str, ops.Tensor]:
     """Returns the memory whose "values" are the slots C [B, K, D], or the states [B, S, D] if S is static and below K.
 
-    `alpha` [B, S, K] holds the weights that made the slots. It is kept as "alpha" beside the slots, and as
-    "alpha_of_states" beside the states, so that its name says what the values are.
+    `alpha` [B, S, K] holds the weights that made the slots. It is kept as "alpha" beside the slots, whose alignments it
+    gives, and as "alpha_of_states" beside the states, for `value_scores`.
     """
     is_short = states.shape[1] is not None and states.shape[1] < slots.shape[1]
     return {"values": states, "alpha_of_states": alpha} if is_short else {"values": slots, "alpha": alpha}
@@ -29,13 +29,6 @@ def value_scores(beta: ops.Tensor, memory: dict[str, ops.Tensor]) -> ops.Tensor:
     if "alpha_of_states" in memory:
         return ops.matmul(beta, memory["alpha_of_states"], transpose_b=True)
     return beta
-
-
-def source_weights(scores: ops.Tensor, memory: dict[str, ops.Tensor]) -> ops.Tensor:
-    """Returns the weights beta alpha^T of the source positions [B, Q, S], for scores that `value_scores` returned."""
-    if "alpha_of_states" in memory:
-        return scores
-    return ops.matmul(scores, memory["alpha"], transpose_b=True)
 
 
 class SlotReader(AttentionMechanism):
@@ -99,6 +92,3 @@ class SlotReader(AttentionMechanism):
         if self.read == "address":
             return self.decoder_scores(query)
         return ops.additive_energies(self.query_layer(query), memory["keys"], self.v)
-
-    def alignments(self, memory, scores):
-        return source_weights(scores, memory)

@@ -27,14 +27,6 @@ class _Beam(NamedTuple):
     all_parents: tf.TensorArray  # the ranks [B, k] on the previous beam of the hypotheses that each step extends
 
 
-class _Continuations(NamedTuple):
-    """C continuations of each hypothesis by one token: attributes of `_Beam`, but [B, k, C]."""
-
-    tokens: tf.Tensor
-    log_probs: tf.Tensor
-    lengths: tf.Tensor
-
-
 def length_penalty(lengths: tf.Tensor, weight: float) -> tf.Tensor:
     """Returns ((5 + length) / 6) ^ weight of Wu et al. (2016); 1 for weight 0."""
     return tf.pow((5.0 + tf.cast(lengths, tf.float32)) / 6.0, weight)
@@ -141,13 +133,23 @@ def beam_search(
         logits, state = step(beam.tokens, beam.state)
         # k + 1: tokens other than the end rank by probability, since they add the same length. The end adds none, so a
         # length penalty may rank it behind the k-th of the others.
-        continuations = _continuations(beam, *_most_probable(logits, beam_size + 1, repeating), end)
-        scores = continuations.log_probs / length_penalty(continuations.lengths, length_penalty_weight)
+        tokens, log_probs = _most_probable(logits, beam_size + 1, repeating)  # [B, k, C], C continuations of each
+        had_ended, number = beam.finished[:, :, None], tokens.shape[2]
+        tokens = tf.where(had_ended, end, tokens)  # a finished hypothesis has one continuation, by another end
+        log_probs = beam.log_probs[:, :, None] + tf.where(had_ended, _only_first(number), log_probs)
+        log_probs = tf.where(log_probs > -float("inf"), log_probs, -float("inf"))  # NaN drops the hypothesis
+        lengths = beam.lengths[:, :, None] + tf.cast(tokens != end, tf.int32)
+        scores = log_probs / length_penalty(lengths, length_penalty_weight)
         covered = beam.covered
         if attended is not None:
-            covered = tf.where(beam.finished[:, :, None], covered, covered + attended(state))
+            covered = tf.where(had_ended, covered, covered + attended(state))
             scores += coverage_penalty(covered, coverage_penalty_weight)[:, :, None]
-        scores, parents, (tokens, log_probs, lengths) = _best(continuations, scores, beam_size)
+        flat = [-1, beam_size * number]
+        scores, best = tf.math.top_k(tf.reshape(scores, flat), beam_size)
+        parents = best // number  # ranks on the previous beam
+        tokens, log_probs, lengths = (
+            tf.gather(tf.reshape(values, flat), best, batch_dims=1) for values in (tokens, log_probs, lengths)
+        )
         finished = tf.gather(beam.finished, parents, batch_dims=1) | (tokens == end)
         finished |= (time + 1 >= max_lengths)[:, None]
         bounds = log_probs / largest_penalty  # upper bounds on later scores, as log-probabilities can only fall
@@ -202,26 +204,6 @@ def _most_probable(
     allowed = logits if repeating is None else forbid_tokens(logits, *repeating)
     best, tokens = tf.math.top_k(allowed, number)
     return tokens, best - tf.reduce_logsumexp(logits, -1, keepdims=True)
-
-
-def _continuations(beam: _Beam, tokens: tf.Tensor, log_probs: tf.Tensor, end: int) -> _Continuations:
-    """Returns the hypotheses continued by tokens [B, k, C] with `log_probs`; finished ones by `end` alone."""
-    finished = beam.finished[:, :, None]
-    tokens = tf.where(finished, end, tokens)
-    totals = beam.log_probs[:, :, None] + tf.where(finished, _only_first(tokens.shape[2]), log_probs)
-    totals = tf.where(totals > -float("inf"), totals, -float("inf"))  # NaN becomes -inf, which drops the hypothesis
-    return _Continuations(tokens, totals, beam.lengths[:, :, None] + tf.cast(tokens != end, tf.int32))
-
-
-def _best(
-    continuations: _Continuations, scores: tf.Tensor, beam_size: int
-) -> tuple[tf.Tensor, tf.Tensor, _Continuations]:
-    """Returns the k best scores [B, k], the ranks [B, k] of their hypotheses on the beam, and the continuations."""
-    batch, number = tf.shape(scores)[0], scores.shape[2]
-    flat = [batch, beam_size * number]
-    scores, best = tf.math.top_k(tf.reshape(scores, flat), beam_size)
-    chosen = (tf.gather(tf.reshape(values, flat), best, batch_dims=1) for values in continuations)
-    return scores, best // number, _Continuations(*chosen)
 
 
 def _decided(scores: tf.Tensor, bounds: tf.Tensor, finished: tf.Tensor, n_best: int) -> tf.Tensor:

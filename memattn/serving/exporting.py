@@ -20,8 +20,8 @@ from memattn.serving.onnx_searcher import METADATA
 def new_folder(trained: Trained, folder: str, extra: str = "", problems: Iterable[str] = ()) -> Iterator[str]:
     """Makes the new folder of an exported model, which appears when it is complete; yields an unfinished folder.
 
-    The files beside the model are in `extra` within the folder. Raises ConfigError for the first of the `problems` that
-    a model or its search have, and for those of every format; OSError.
+    The files beside the model go into the folder `extra` within it. `problems` are reasons why a format cannot have the
+    model. Raises ConfigError for the first of them, and for reasons that all formats have; OSError.
     """
     trained.check_reads_text("memattn-export")
     folder = os.path.normpath(folder)
