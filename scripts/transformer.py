@@ -76,14 +76,11 @@ class Latents(layers.Layer):
 
 
 class Reading(NamedTuple):
-    """What a decoder reads.
+    """What a decoder reads."""
 
-    Attributes:
-      writer: makes a layer from states [B, S, D] to slots [B, K, D], given K; None if the states themselves are read.
-      memories: for each decoder layer, the numbers of the memories that it reads, each with equally many heads.
-    """
-
+    # makes a layer from states [B, S, D] to slots [B, K, D], given K; None: the states themselves are read
     writer: Callable[[int], layers.Layer] | None
+    # for each decoder layer, the numbers of the memories that it reads, each with equally many heads
     memories: list[list[int]] = [[0]] * LAYERS
 
 

@@ -27,22 +27,14 @@ PEERS = pathlib.Path(__file__).resolve().parent / "peers"
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """The measurements of one system.
+    """The measurements of one system."""
 
-    Attributes:
-      seconds: time of each repeat.
-      background_load: cores that other processes used, averaged over a repeat; the largest of all repeats.
-      peak_memory: MiB of memory.
-      versions, notes: reported by the worker.
-      fold_seconds: time of folding the token embeddings, once per model and not in `seconds`; None if not folded.
-    """
-
-    seconds: list[float]
-    background_load: float
-    peak_memory: int
-    versions: dict[str, str]
+    seconds: list[float]  # of each repeat
+    background_load: float  # cores that other processes used, averaged over a repeat; the largest of all repeats
+    peak_memory: int  # MiB
+    versions: dict[str, str]  # reported by the worker, as are the notes
     notes: str
-    fold_seconds: float | None = None
+    fold_seconds: float | None = None  # of folding the token embeddings, once per model; None if not folded
 
     @property
     def median(self) -> float:

@@ -6,23 +6,14 @@ from typing import Any, NamedTuple
 
 
 class Worker(NamedTuple):
-    """A program in `scripts/benchmarks/peers`, with the settings that were fastest.
-
-    Attributes:
-      name: name of the program.
-      is_ours: whether it runs in this process' Python environment.
-      trains: whether it can train.
-      processes: number of processes that share cores and batches; memattn decodes two batches at once in one.
-      batch: greatest length of a source or hypothesis -> number of sources decoded together.
-      variables: environment variables.
-    """
+    """A program in `scripts/benchmarks/peers`, with the settings that were fastest."""
 
     name: str
-    is_ours: bool = False
-    trains: bool = False
-    processes: int = 2
-    batch: Mapping[float, int] = {math.inf: 32}
-    variables: Mapping[str, str] = {}
+    is_ours: bool = False  # it runs in this process' Python environment
+    trains: bool = False  # it can train
+    processes: int = 2  # they share cores and batches; memattn decodes two batches at once in one
+    batch: Mapping[float, int] = {math.inf: 32}  # greatest length of a source or hypothesis -> sources decoded together
+    variables: Mapping[str, str] = {}  # of the environment
 
 
 # On this work, TensorFlow 2.15 is faster without oneDNN; PyTorch is very slow if its threads spin. The caches of a
@@ -41,20 +32,12 @@ CT2_INT8 = CT2._replace(batch={50: 4, 100: 2, math.inf: 1})
 
 
 class System(NamedTuple):
-    """A system that can be timed: a library, and the model that it runs.
-
-    Attributes:
-      worker: program of the library.
-      attention: options of the model's attention.
-      model: further keys of `model`, for memattn alone.
-      selected: number of tokens that a lexicon selects for a batch; 0: no lexicon.
-      precision: type that the layers compute in.
-    """
+    """A system that can be timed: a library, and the model that it runs."""
 
     worker: Worker
-    attention: Mapping[str, Any]
-    model: Mapping[str, Any] = {}
-    selected: int = 0
+    attention: Mapping[str, Any]  # options of the mechanism
+    model: Mapping[str, Any] = {}  # further keys of `model`, for memattn alone
+    selected: int = 0  # number of tokens that a lexicon selects for a batch; 0: no lexicon
     precision: str = "float32"
 
 

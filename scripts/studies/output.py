@@ -20,17 +20,11 @@ _LABELS = {"small": " (SCALED DOWN)", "cpu": f" ({OTHER_SETTINGS} THAN THE PAPER
 
 
 class Output(NamedTuple):
-    """A folder for the results of a target at one scale.
-
-    Attributes:
-      folder: path of the folder.
-      scale: scale of the runs.
-      missing: folders of runs that the results lack, because they failed.
-    """
+    """A folder for the results of a target at one scale."""
 
     folder: str
-    scale: str
-    missing: list[str] = []
+    scale: str  # of the runs
+    missing: list[str] = []  # folders of runs that the results lack, because they failed
 
     @property
     def label(self) -> str:

@@ -32,17 +32,11 @@ VALIDATED = ("memory_rows", "figure8")  # kinds of runs on a corpus that are eva
 
 
 class Target(NamedTuple):
-    """Recipe of a table or figure.
+    """Recipe of a table or figure."""
 
-    Attributes:
-      kinds: kinds of runs that it needs (see `configs_of`); `write` gets a list of runs for each, in this order.
-      write: writes the results into an Output.
-      needs: returns whether it needs a run of these kinds, given the run's config.
-    """
-
-    kinds: tuple[str, ...]
-    write: Callable[..., None]
-    needs: Callable[[Config], bool] = lambda config: True
+    kinds: tuple[str, ...]  # of the runs that it needs (see `configs_of`)
+    write: Callable[..., None]  # writes the results into an Output, given a list of runs for each kind
+    needs: Callable[[Config], bool] = lambda config: True  # whether it needs the run of a config
 
 
 TITLES = {  # of targets whose table has a row for each run of the kind with the name of the target
