@@ -33,7 +33,7 @@ def commands():
         with lock:
             print(json.dumps([stdin, *map(str, command)]), file=server.stdin, flush=True)
             result = subprocess.CompletedProcess(command, *json.loads(server.stdout.readline()))
-        assert may_fail or result.returncode == 0, result.stderr[-3000:]
+        assert may_fail or result.returncode == 0, f"status {result.returncode}: {result.stderr[-3000:]}"
         return result
 
     yield run

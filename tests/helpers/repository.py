@@ -15,5 +15,5 @@ def run_python(*arguments, folder=ROOT, timeout=300, may_fail=False, **options):
     """
     options = {"cwd": folder, "capture_output": True, "text": True, "timeout": timeout, "check": False, **options}
     result = subprocess.run([sys.executable, *map(str, arguments)], **options)
-    assert may_fail or result.returncode == 0, result.stderr[-3000:]
+    assert may_fail or result.returncode == 0, f"status {result.returncode}: {result.stderr[-3000:]}"
     return result
