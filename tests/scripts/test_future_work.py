@@ -38,12 +38,25 @@ sweep:
   grid:
     model.attention: [{name: bahdanau}, {name: memory, num_slots: 2}]
 """
+TEACHERS = """
+base: ../../../tiny.yaml
+sweep:
+  grid: {data.copy.max_length: [5], model.attention: [{name: bahdanau}]}
+"""
+STUDENTS = """
+base: ../../../tiny.yaml
+training: {stop_at: 95}
+sweep:
+  cells:
+    - {data.copy.max_length: 5}
+    - {data.copy.max_length: 5, training.teacher: runs/reproduce/teachers.small/max_length=5-bahdanau}
+"""
 
 
 @pytest.fixture
 def make(tmp_path, monkeypatch, command):
     """make(name) trains the tiny runs of a target, writes its table and returns the rows."""
-    studies = {"tasks": TASKS, "long_sources": LONG_SOURCES}
+    studies = {"tasks": TASKS, "long_sources": LONG_SOURCES, "teachers": TEACHERS, "taught": STUDENTS}
     return lambda name: reproduce_tiny(name, studies, command, tmp_path, monkeypatch)
 
 
@@ -61,6 +74,9 @@ def test_tables_are_written_from_tiny_runs(make, tmp_path, monkeypatch):
     assert bahdanau_long > 4 * bahdanau_short
     assert memory_long == memory_short < bahdanau_short
     assert all(0 < float(row["weight on the right symbol %"]) < 100 for row in rows)
+    rows = make("teacher")
+    assert [row["taken from the teacher"] for row in rows] == ["", "encoder and contexts"]
+    assert [row["training steps of the teacher"] for row in rows] == ["", "4"]
 
 
 def test_the_residual_variance_equals_that_of_the_best_projection():
