@@ -35,7 +35,7 @@ setup(
         "matplotlib>=3.8,<4",
         "ml-dtypes>=0.2",  # which Keras requires, too
         "numpy>=1.26,<3",
-        "pooch>=1.8,<2",  # for the recipes of a clone, in data/
+        "pooch>=1.8,<2",  # checksums of corpora; downloads of the recipes in data/
         "PyYAML>=6.0,<7",
         "regex>=2021.8.3",
         "sacrebleu>=2.4,<3",

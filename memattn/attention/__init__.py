@@ -90,7 +90,7 @@ def _outside_class(reference: str) -> type[AttentionMechanism]:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # of any kind: importing runs the user's code
-        problem = f"module {module_name} cannot be imported: {type(error).__name__}: {error}"
+        problem = f"module {module_name!r} of module:Class cannot be imported: {type(error).__name__}: {error}"
         raise OptionError("attention.name", f"{reference}: {problem}") from error
     kind = getattr(module, class_name, None)
     if not (isinstance(kind, type) and issubclass(kind, AttentionMechanism)):

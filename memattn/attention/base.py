@@ -112,9 +112,9 @@ class AttentionMechanism(ConfiguredLayer):
     def alignments(self, memory: dict[str, ops.Tensor], scores: ops.Tensor) -> ops.Tensor:
         """Returns weights of the source positions [B, Q, S], linear in the scores [B, Q, M].
 
-        If the memory has "alpha" [B, S, M], the weights of the source positions in the values, these are scores
-        alpha^T; otherwise, the scores. Contexts do not depend on them. Pictures, word alignments, the coverage penalty
-        and distillation do.
+        If the memory has "alpha" [B, S, M], the weights of the source positions in each value, the result is
+        scores @ alpha^T; otherwise, it is the scores. Contexts do not depend on it. Pictures, word alignments, the
+        coverage penalty and distillation do.
         """
         return ops.matmul(scores, memory["alpha"], transpose_b=True) if "alpha" in memory else scores
 

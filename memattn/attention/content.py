@@ -116,16 +116,13 @@ class LuongDotAttention(AttentionMechanism):
 def _products(queries: ops.Tensor, keys: ops.Tensor) -> ops.Tensor:
     """Returns the products [B, Q, S] of queries and keys. Raises ValueError if their widths differ."""
     if queries.shape[-1] != keys.shape[-1]:
-        raise ValueError(f"queries are {queries.shape[-1]} wide and keys {keys.shape[-1]}; they must be equal")
+        widths = f"queries are {queries.shape[-1]} wide and keys {keys.shape[-1]}"
+        raise ValueError(f"{widths} (`units`, or the width of the values); they must be equal")
     return ops.matmul(queries, keys, transpose_b=True)
 
 
 class _LocalAttention(LuongAttention):
-    """A softmax over the source positions at most `window` from a centre.
-
-    Args:
-      window: w, positions on each side.
-    """
+    """A softmax over the source positions at most `window` from a centre."""
 
     def __init__(self, *, window: PositiveInt = 10, **kwargs):
         super().__init__(**kwargs)
@@ -179,7 +176,7 @@ class LocalPredictiveAttention(_LocalAttention):
 
     Args:
       window: w, positions on each side.
-      **kwargs: see `LuongAttention`.
+      **kwargs: see `LuongAttention`; `initializer` is for W_p and v_p, too.
 
     Example:
       >>> queries, states = np.random.rand(2, 3, 16), np.random.rand(2, 7, 8)  # [B, T, U] and [B, S, D]

@@ -16,7 +16,8 @@ class LatentsAttention(SlotReader):
     - y_k = z_k + W_o sum_t alpha_kt W_v LN(s_t)
     - C_k = y_k + W_2 gelu(W_1 LN(y_k) + b_1) + b_2
 
-    Nothing ties a latent to a position of the source. The weights of source positions, for pictures, are beta alpha.
+    Nothing ties a latent to a position of the source. A decoder step reads beta C, as in `WindowedMemoryAttention`. The
+    weights of source positions, for pictures, are beta alpha.
 
     The Perceiver is that of Jaegle et al. (2021), https://arxiv.org/abs/2103.03206.
 

@@ -17,8 +17,8 @@ from memattn.options import PositiveInt
 def slot_memory(slots: ops.Tensor, alpha: ops.Tensor, states: ops.Tensor) -> dict[str, ops.Tensor]:
     """Returns the memory whose "values" are the slots C [B, K, D], or the states [B, S, D] if S is static and below K.
 
-    `alpha` [B, S, K] holds the weights that made the slots. It is kept as "alpha" beside the slots, whose alignments it
-    gives, and as "alpha_of_states" beside the states, for `value_scores`.
+    `alpha` [B, S, K] holds the weights that made the slots. The memory has it as "alpha" beside the slots, for
+    `alignments`, and as "alpha_of_states" beside the states, for `value_scores`.
     """
     is_short = states.shape[1] is not None and states.shape[1] < slots.shape[1]
     return {"values": states, "alpha_of_states": alpha} if is_short else {"values": slots, "alpha": alpha}

@@ -22,7 +22,7 @@ class Origin:
 
     def __init__(self, name: str):
         self.name = name
-        self.lines: dict[str, str] = {}  # by dotted key, such as "config.yaml:3"
+        self.lines: dict[str, str] = {}  # dotted key -> its line, such as "config.yaml:3"
 
     def record(self, key: str, line: str) -> None:
         """Records the line of a key and of all keys below it, and of keys above it that have no line yet."""
@@ -180,7 +180,7 @@ def _base_path(base: Any, paths: Sequence[str], origin: Origin) -> str:
 def _parse(text: str, origin: Origin) -> Any:
     """Returns the plain values of a YAML text, None for an empty one; records the line of each key.
 
-    Raises ConfigError for invalid YAML, which names the line, and that where an open bracket or quote began.
+    Raises ConfigError for invalid YAML; the error names the line, and the line where an open bracket or quote began.
     """
     try:
         loader = plain_values.Loader(text)

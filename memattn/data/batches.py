@@ -21,8 +21,8 @@ _SHUFFLE_ROUNDS = 24  # TensorFlow's default of 4 leaves neighbours and epochs c
 def bucket_widths(histogram: np.ndarray, num_buckets: int) -> np.ndarray:
     """Returns at most `num_buckets` padded widths, ascending, for `histogram[n]` sentences of length n.
 
-    They are equal quantiles of the lengths, unless these make more than 1.5 times as many positions as the widths of
-    `_split_widths`, as with a few long sentences among short ones: then they are the latter.
+    They are equal quantiles of the lengths, or the widths of `_split_widths` if the quantiles make more than 1.5 times
+    as many positions, as with a few long sentences among short ones.
     """
     quantiles, split = _quantile_widths(histogram, num_buckets), _split_widths(histogram, num_buckets)
     return split if 1.5 * _positions(histogram, split) < _positions(histogram, quantiles) else quantiles
@@ -61,7 +61,8 @@ class TrainingBatches:
     bucket. Padded lengths are therefore maxima over this and all narrower buckets. Rows of padding, which the loss
     ignores, complete the last batch of a window.
 
-    The corpus may be mapped from disk. The other arguments are options of `DataConfig` and of `TrainingConfig`.
+    The corpus may be mapped from disk. The other arguments are options of `DataConfig` and of `TrainingConfig`. Pairs
+    longer than `max_source_length` or `max_target_length` are skipped; None skips none.
 
     Attributes:
       widths: padded widths of sources and targets for each bucket, [buckets, 2]; neither decreases.

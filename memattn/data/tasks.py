@@ -27,10 +27,10 @@ MARK = "*"  # stands before the marked symbols of `selective_copy`
 
 
 class Task(NamedTuple):
-    """Functions of a task's config: `CopyConfig` for copying, else `TaskConfig`."""
+    """The two functions of a task. Both take its config: a `CopyConfig` for copying, else a `TaskConfig`."""
 
     tokens: Callable[["CopyConfig"], list[str]]  # returns the tokens of the vocabulary
-    # draws N pairs by a random generator and their lengths [N], which count what `CopyConfig.max_length` counts
+    # takes a random generator and lengths [N], too; draws N pairs. `CopyConfig.max_length` says what a length counts
     pairs: Callable[[Any, np.random.RandomState, np.ndarray], list[Pair]]
 
 

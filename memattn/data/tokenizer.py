@@ -46,7 +46,7 @@ _LEAST_LONG_LINES = 0.05  # fraction of lines that need four words or characters
 
 
 class Tokenizer:
-    """Turns lines of a corpus into tokens, and tokens into lines. Here, a token is a word of a line."""
+    """Turns lines of a corpus into tokens, and tokens into lines. In this base class, a token is a word of a line."""
 
     target_language = ""  # a code; empty if it is unknown
     by_characters = False  # whether BLEU on tokens compares characters, not words

@@ -37,7 +37,7 @@ from memattn.serving.scorer import Scorer
 
 @dataclasses.dataclass(frozen=True)
 class TestSet:
-    """Sources to decode, and their references, each in one line."""
+    """Sources to decode, and their references. A reference is one line without tabs."""
 
     name: str  # name of the split, or path of the file with the sources
     source: Sources
@@ -63,8 +63,8 @@ class TestSet:
 def read_split(trained: Trained, split: str) -> TestSet:
     """Reads a split of the prepared corpus.
 
-    Raises ConfigError for a split that is not there, or one with another vocabulary or other features than the run's;
-    DataError, OSError.
+    Raises ConfigError if there is no such split, or if its vocabulary or features differ from the run's; DataError,
+    OSError.
     """
     folder = trained.config.data.path
     corpus.check_split(folder, split)

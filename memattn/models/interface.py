@@ -95,7 +95,7 @@ class Model(tf.keras.Model):
     Args:
       config: the options of the model.
       vocabulary_size: V, shared by source and target, the special ids of `memattn.data.vocabulary` included.
-      max_source_length: that of the longest source of the training set; in tokens, the end of sentence counts.
+      max_source_length: length of the longest source of the training set; in tokens, the end of sentence counts.
     """
 
     config_class: type[Options]

@@ -62,7 +62,7 @@ class NeuralGPU(Model):
     training, n is the length of the source or of the target, whichever is longer, with its end of sentence. In
     decoding, `decoding.memory_ratio` gives n; without it, a search tries each n from the source's length to twice that.
 
-    It has no alignments. A class is one of the kinds, whatever `config.kind` is.
+    It has no alignments. The class, not `config.kind`, decides the kind of the model.
 
     Args:
       **kwargs: see `Model`.

@@ -33,7 +33,8 @@ class Mechanism(NamedTuple):
     """The two functions of a mechanism."""
 
     memorize: Callable[[Graph, Any, Source], Memory]
-    score: Callable[[Graph, Any, Tensor, Memory], Any]  # its query is [B, Q, U], its scores are [B, Q, M]
+    # query [B, Q, U] -> scores [B, Q, M]; None for a mechanism without contexts
+    score: Callable[[Graph, Any, Tensor, Memory], Any]
 
 
 def _bahdanau_memory(graph, layer, source):

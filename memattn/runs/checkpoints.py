@@ -159,7 +159,7 @@ def tensorflow_variable(variable) -> tf.Variable:
 def restore(checkpoint: Checkpoint, folder: str) -> str | None:
     """Restores the newest readable checkpoint of a folder and returns its path; None if the folder has none.
 
-    Warns of unreadable ones. Raises RunError if there are no others.
+    Skips unreadable checkpoints with a warning. Raises RunError if none of them can be read.
     """
     return next(_readable(checkpoint, folder), None)
 
@@ -219,7 +219,7 @@ def newest_first(folder: str) -> list[str]:
 
 
 def stored_state(folder: str, name: str) -> bytes | None:
-    """Returns a PythonState by its name in the newest readable checkpoint of a folder, serialized; None without one."""
+    """Returns a PythonState, serialized, by its name in the newest readable checkpoint; None if none can be read."""
     for path in newest_first(folder):
         with contextlib.suppress(Exception):  # TensorFlow raises errors of any type
             return tf.train.load_checkpoint(path).get_tensor(f"{name}/.ATTRIBUTES/py_state")

@@ -33,12 +33,12 @@ class Result:
     jit_compile: bool
     dtype: str  # type that the model computed in
     trained_on: str = ""  # folder of the training data
-    overrides: list[str] = dataclasses.field(default_factory=list)  # of the run's `decoding`, as arguments of --set
+    overrides: list[str] = dataclasses.field(default_factory=list)  # changes of `decoding`, as arguments of --set
     seed: int
     parameters: int  # weights, in all models of an ensemble together
     step: int  # training step of the checkpoint; of several, the latest
     checkpoints: list[str]  # paths; several for averaged weights or an ensemble
-    command: str  # this, and what follows up to the threads, as `conditions` gives them
+    command: str  # as `conditions` gives it, like all fields from here to inter_op_threads
     memattn: str
     commit: str | None
     python: str

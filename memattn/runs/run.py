@@ -41,7 +41,7 @@ class Run:
     def __init__(self, folder: str | os.PathLike[str]):
         self.folder = os.fspath(folder)
         self.checkpoints, self.best, self.events = map(self._path, (CHECKPOINTS, BEST, EVENTS))
-        self.validations_path = self._path(VALIDATIONS)  # of the scores of all validations
+        self.validations_path = self._path(VALIDATIONS)  # file with the scores of all validations
 
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name)
@@ -114,7 +114,7 @@ class Run:
             raise DataError(f"{path}: not the result of an evaluation; repeat memattn-eval") from error
 
     def translations(self, split: str) -> tuple[list[str], list[str]]:
-        """Returns hypotheses and references of an evaluation, words divided by spaces. Raises DataError, OSError."""
+        """Returns hypotheses and references of a split's evaluation, as words. Raises DataError, OSError."""
         folder = self.results_folder(split)
         hypotheses, references = (os.path.join(folder, name) for name in (HYPOTHESES, REFERENCES))
         return files.read_lines(hypotheses), files.read_lines(references)

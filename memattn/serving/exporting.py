@@ -18,10 +18,10 @@ from memattn.serving.onnx_searcher import METADATA
 
 @contextlib.contextmanager
 def new_folder(trained: Trained, folder: str, extra: str = "", problems: Iterable[str] = ()) -> Iterator[str]:
-    """Makes the new folder of an exported model, which appears when it is complete; yields an unfinished folder.
+    """Makes the new folder of an exported model, which appears when it is complete; yields its unfinished folder.
 
-    The files beside the model go into the folder `extra` within it. `problems` are reasons why a format cannot have the
-    model. Raises ConfigError for the first of them, and for reasons that all formats have; OSError.
+    The caller writes the model; the files beside it stand in the subfolder `extra`. `problems` say why this format
+    cannot hold the model. Raises ConfigError if there are any, or if no format can hold it; OSError.
     """
     trained.check_reads_text("memattn-export")
     folder = os.path.normpath(folder)

@@ -28,7 +28,8 @@ class Log:
     def __init__(self, run: OpenRun):
         self._run, self.say = run, run.workers.say
         self.results: list[UpdateResult] = []  # those that no report has counted yet
-        self.logged_at = self._drawn_at = time.monotonic()  # of the last report; later validations are not counted
+        self.logged_at = time.monotonic()  # time of the last report, later by the time of validations since then
+        self._drawn_at = time.monotonic()  # time of the last picture
         self._scalars: dict[str, float] = {}  # those of the last report
         self._decays = run.progress.decays  # those at the last validation
 

@@ -82,8 +82,8 @@ def test_options_of_an_outside_mechanism_are_checked_by_its_constructor(folder):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("no_package:Uniform", "module no_package cannot be imported: ModuleNotFoundError: No module named"),
-        ("outside_broken:Uniform", "module outside_broken cannot be imported: ZeroDivisionError: division by zero"),
+        ("no_package:Uniform", "module 'no_package' of module:Class cannot be imported: ModuleNotFoundError"),
+        ("outside_broken:Uniform", "module 'outside_broken' of module:Class cannot be imported: ZeroDivisionError"),
         ("outside_package.looks:Nothing", "module outside_package.looks has no memattn.AttentionMechanism Nothing"),
     ],
 )

@@ -146,7 +146,8 @@ def _counts_of_complete(folder: str, inputs: dict) -> Counts:
     except (OSError, DataError) as error:
         raise ConfigError(f"{folder}: exists, but is not a prepared corpus ({error}); use another") from error
     expected = inputs["settings"]
-    stored = {name: value for name, value in manifest["settings"].items() if name in expected}  # others are former ones
+    # A manifest of an earlier version may have settings that are gone.
+    stored = {name: value for name, value in manifest["settings"].items() if name in expected}
     if stored != expected or _checksums(manifest) != _checksums(inputs):
         differing = ", ".join(map(str, differences(stored, expected))) or "other files"
         raise ConfigError(f"{folder}: holds another corpus ({differing}); use another folder, or remove it")
