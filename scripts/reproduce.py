@@ -7,7 +7,7 @@ python scripts/reproduce.py table1 figure3 --scale small
 python scripts/reproduce.py all --scale paper --dry_run
 
 Results go to runs/results/TARGET/SCALE. If it was stopped, the same command resumes. Run it in the folder that holds
-configs/. Without targets, it lists them.
+configs/. Without targets, it lists those of the scale.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)

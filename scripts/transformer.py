@@ -161,7 +161,7 @@ class Block(layers.Layer):
         return self._after(x, states, cache, self_mask, projected, mask), cache
 
     def _after(self, x, states, keys_and_values: tuple, self_mask, projected: list[tuple], mask, training=None):
-        """Returns the next layer's input, given the normalized input with its keys and values of self-attention."""
+        """Returns the next layer's input; `states` is x normalized, whose self-attention reads `keys_and_values`."""
         x += self.dropout(attend(self.attention, states, keys_and_values, self_mask), training=training)
         if projected:  # hypotheses of a source are queries that share its memories
             queries = ops.reshape(self.norms[1](x), (ops.shape(projected[0][0])[0], -1, UNITS))
@@ -230,7 +230,10 @@ class Transformer(keras.Model):
 
 
 def search(model: Transformer, memory: tuple, beam: int, steps: int, end: int = EOS):
-    """Returns the most probable hypothesis [B, steps] of each source; `memory` is what `model.memorize` returned."""
+    """Returns the most probable hypothesis [B, steps] of each source, after its end filled with `end`.
+
+    `memory` is what `model.memorize` returned.
+    """
     batch, width = memory[0][0][0][0].shape[0], UNITS // HEADS
 
     def step(tokens, state):  # [B, k]

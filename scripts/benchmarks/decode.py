@@ -3,6 +3,8 @@
 python scripts/benchmark.py decode
 """
 
+from typing import Any
+
 from absl import flags
 
 from benchmarks import race, systems, tables
@@ -25,28 +27,32 @@ def main() -> None:
     options = flags.FLAGS
     if options.beam_size >= options.vocabulary:
         raise ConfigError("--beam_size: must be less than --vocabulary")
+    works = {length: {name: _work(name, length, options) for name in options.systems} for length in options.lengths}
+    for works_of_length in works.values():
+        race.check(works_of_length, options)
     rows = []
-    for length in options.lengths:
-        longest = max(length, options.source_length or 0)
-        works = {}
-        for name in options.systems:
-            worker = systems.SYSTEMS[name].worker
-            processes = min(worker.processes, options.examples)
-            batch = options.batch_size or next(size for bound, size in worker.batch.items() if longest <= bound)
-            works[name] = {
-                "length": length,
-                "source_lengths": options.source_length or "uniform",
-                "examples": options.examples,
-                "batch": min(batch, -(-options.examples // processes)),
-                "beam": options.beam_size,
-                "processes": processes,
-            }
-        for row in tables.rows_of(length, race.race(works, options)):
+    for length, works_of_length in works.items():
+        for row in tables.rows_of(length, race.race(works_of_length, options)):
             rows.append({**row, "tokens/s": round(options.examples * length / row["seconds"])})
     title = "Decode time of all sources"
     if options.source_length:
         title += f", {options.examples} of {options.source_length:,} tokens, L tokens in each hypothesis"
     tables.write(rows, options, title=title)
+
+
+def _work(name: str, length: int, options: flags.FlagValues) -> dict[str, Any]:
+    """Returns the work of a system: to decode sources into hypotheses of a length, in batches that suit the system."""
+    worker, longest = systems.SYSTEMS[name].worker, max(length, options.source_length or 0)
+    processes = min(worker.processes, options.examples)
+    batch = options.batch_size or next(size for bound, size in worker.batch.items() if longest <= bound)
+    return {
+        "length": length,
+        "source_lengths": options.source_length or "uniform",
+        "examples": options.examples,
+        "batch": min(batch, -(-options.examples // processes)),
+        "beam": options.beam_size,
+        "processes": processes,
+    }
 
 
 def define_flags() -> None:

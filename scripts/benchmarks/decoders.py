@@ -20,7 +20,7 @@ Decoder = Callable[[], tuple[Any, float]]  # decodes the same sources in each ca
 
 
 def config_of(work: SimpleNamespace) -> Config:
-    """Returns the config that a work asks for, which is complete (see `race.complete`)."""
+    """Returns the config of the model and the search of a complete work (see `race.complete`)."""
     # A dot product needs states that are as wide as queries; these are the units of each direction.
     encoder_units = work.units // 2 if work.attention["name"] == "luong_dot" else None
     return Config(

@@ -77,14 +77,25 @@ def use_device(device: str) -> None:
         tf.config.set_visible_devices([], "GPU")
 
 
+def check(works: Mapping[str, Mapping[str, Any]], options: flags.FlagValues) -> None:
+    """Raises ConfigError if a system selects no more tokens than a batch's sources have, or the whole vocabulary."""
+    for name, work in works.items():
+        whole = SimpleNamespace(**complete(name, work, options))
+        source_tokens = worker.tokens_of_batch(whole) if whole.selected else 0
+        if whole.selected and not source_tokens < whole.selected < whole.vocabulary:
+            raise ConfigError(
+                f"{name}: selects {whole.selected:,} tokens; it needs a --vocabulary above that, not "
+                f"{whole.vocabulary:,}, and batches of fewer source tokens, not {source_tokens:,}"
+            )
+
+
 def race(works: Mapping[str, Mapping[str, Any]], options: flags.FlagValues) -> dict[str, Measured]:
     """Warms up systems, each with its work, then times them in turns, `repeats` times.
 
-    Raises RunError, and ConfigError if a system selects no more tokens than a batch's sources have.
+    Raises RunError, and ConfigError as `check`.
     """
+    check(works, options)
     works = {name: complete(name, work, options) for name, work in works.items()}
-    for name, work in works.items():
-        _check_selection(name, work)
     for folder in (options.logs, os.path.dirname(options.output)):
         files.make_folder(folder)
     use_device(options.device)  # this process reports it
@@ -118,16 +129,6 @@ def race(works: Mapping[str, Mapping[str, Any]], options: flags.FlagValues) -> d
         load = round(max(0.0, *background), 2)
         results[name] = Measured(list(seconds), load, round(max(memory)), **ready[name])
     return results
-
-
-def _check_selection(name: str, work: Mapping[str, Any]) -> None:
-    selected, vocabulary = work["selected"], work["vocabulary"]
-    source_tokens = worker.tokens_of_batch(SimpleNamespace(**work)) if selected else 0
-    if selected and not source_tokens < selected < vocabulary:
-        raise ConfigError(
-            f"{name}: selects {selected:,} tokens; it needs a --vocabulary above that, not {vocabulary:,}, and "
-            f"batches of fewer source tokens, not {source_tokens:,}"
-        )
 
 
 def _start(name: str, work: Mapping[str, Any], options: flags.FlagValues) -> list[subprocess.Popen]:

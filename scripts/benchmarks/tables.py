@@ -62,7 +62,8 @@ def write(
     """
     table = [{key: row[key] for key in row if key != "notes"} for row in rows]
     notes = {row["system"]: row["notes"] for row in rows}
-    size = f"two layers of {options.units} units, vocabulary {options.vocabulary:,}, {conditions()['device']}"
+    size = f"{options.units} units, two layers unless notes say otherwise, vocabulary {options.vocabulary:,}"
+    size += f", {conditions()['device']}"
     caption = f"{title}: {size}, {options.threads} threads"
     store(options, table, title=caption, repeats=options.repeats, threads=options.threads, systems=notes)
     if len({row["L"] for row in rows}) > 1:

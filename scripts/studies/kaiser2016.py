@@ -166,7 +166,7 @@ def _model_name(run: SweepRun) -> str:
 
 
 def _attention(name: str) -> dict[str, Any]:
-    """Returns what chooses the colour of a model that has this name in the table."""
+    """Returns the mechanism that gives a model its colour and dash, from the model's name in the table."""
     kind, _, model = name.partition(", ")
     kind = kind.partition(" ")[0]
     return {"name": kind} if kind in styles.STYLES else names.attention(model)

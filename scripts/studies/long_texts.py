@@ -113,7 +113,7 @@ def _rouge(seeds: list[SweepRun]) -> dict[str, str]:
 
 
 def draw(output: Output, runs: list[SweepRun], times: list[dict[str, Any]]) -> None:
-    """Draws BLEU of runs, and the speed-ups of `times`: both against the length of the Bible's examples, and by slots.
+    """Draws BLEU of runs and speed-ups of `times`: by the length of the Bible's examples; for the longest, by slots.
 
     Texts without a run of attention have no speed-ups, and are left out.
     """

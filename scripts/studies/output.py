@@ -81,11 +81,16 @@ def table_of_runs(title: str) -> Callable[..., None]:
     """Returns a recipe for a table with a row for each run of the last kind, and another over seeds if these differ."""
 
     def write(output: Output, *kinds: list[SweepRun]) -> None:
-        output.table(list(map(tables.row, kinds[-1])), title)
+        output.table(_without_times(list(map(tables.row, kinds[-1]))), title)
         if seeds := tables.over_seeds(kinds[-1]):
-            files.write_csv(output.path("seeds.csv"), seeds)
+            files.write_csv(output.path("seeds.csv"), _without_times(seeds))
 
     return write
+
+
+def _without_times(rows: list[dict]) -> list[dict]:
+    """Leaves out decode times, which are those of a single decoding."""
+    return [{column: value for column, value in row.items() if not column.startswith("decode s")} for row in rows]
 
 
 def at_least_one(items: list, which: str) -> list:

@@ -200,7 +200,8 @@ def times(
 
 def speech_time(path: str) -> None:
     """Draws the time of a character of speech against the frames of the source; a state is four frames."""
-    lines = system_lines([{**row, "L": row["frames"]} for row in _rows("speech_time/small/table.csv")], _TOKEN_TIME)
+    rows = [{**row, "L": row.get("frames") or 4 * int(row["L"])} for row in _rows("speech_time/small/table.csv")]
+    lines = system_lines(rows, _TOKEN_TIME)
     title = "Time to decode a character, 4 frames for each state of the encoder (SCALED DOWN)"
     draw(path, lines, title=title, x="frames of the source", y="microseconds per character", scale="linear")
 

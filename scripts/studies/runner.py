@@ -20,7 +20,7 @@ from studies import family, kaiser2016, long_texts, speech
 from studies.britz2017 import figures, future_work, open_questions, printed, tables, windowed
 from studies.output import Output, table_of_runs
 
-RUNS = "runs/reproduce"  # configs name runs in it as teachers, and as those that other runs start from
+RUNS = "runs/reproduce"  # folder of all runs; in configs, `teacher` and `init_from` name runs in it
 FOLDERS = {  # kind of runs -> folders of configs/studies, in the order of training, where these are several
     # The last three are a curriculum: each starts from the weights of the one before.
     "arithmetic": ("addition", "multiplication", "addition_columns_5", "addition_columns_10", "addition_columns_20"),

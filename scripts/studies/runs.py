@@ -1,5 +1,6 @@
 """Names, groups and sums up finished runs, for the tables of all studies."""
 
+import math
 import os
 import statistics
 from collections.abc import Callable, Mapping
@@ -87,8 +88,13 @@ def median_steps(runs: list[SweepRun]) -> str:
 
 
 def learning_steps(runs: list[SweepRun]) -> dict[str, str]:
-    """Returns columns of the training steps until a task is learned: of each seed, and their median."""
-    return {f"steps to {LEARNED} BLEU, by seed": steps_by_seed(runs), "median": median_steps(runs)}
+    """Returns columns of the training steps until a task is learned: of each seed, and their median.
+
+    A seed that does not learn it counts as infinite; an infinite median is "".
+    """
+    median = statistics.median(steps_to(run) or math.inf for run in runs)
+    in_words = f"{median:.0f}" if math.isfinite(median) else ""
+    return {f"steps to {LEARNED} BLEU, by seed": steps_by_seed(runs), "median": in_words}
 
 
 def groups(runs: list[Item], *keys: Callable[[Item], Any]) -> dict[Any, list[Item]]:

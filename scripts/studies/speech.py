@@ -27,7 +27,7 @@ def speech(output: Output, runs: list[SweepRun]) -> None:
     by_label = groups(runs, lambda run: _label(run.config))
     rows = []
     for label, seeds in by_label.items():
-        # data/spoken_captions.py prepares this corpus, too, whose voices are not in the training split.
+        # data/spoken_captions.py prepares this corpus last; its voices are not in the training split.
         unheard = [_evaluated(run, f"data.folder={run.config.data.path}.unheard") for run in seeds]
         rows.append(
             {

@@ -27,6 +27,7 @@ from studies.mechanisms.nested_memory import NestedMemoryAttention
 
 from memattn import MemoryAttention, SlotMemory
 from memattn.attention import LatentsAttention, StretchMeansAttention, WindowedMemoryAttention
+from memattn.options import OptionError
 
 every_reading = pytest.mark.parametrize("reading", ["address", "additive"])
 
@@ -186,6 +187,11 @@ def test_the_layer_in_a_model_of_unknown_length_masks_padding(writing):
     short = model(np.array([[5, 6, 7, 8]]))
     np.testing.assert_allclose(model(np.array([[0, 5, 6, 0, 7, 8]])), short, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(model(np.zeros([1, S], int)), np.zeros([1, 3, D]))
+
+
+def test_options_of_the_layer_are_checked():
+    with pytest.raises(OptionError, match="writing: 'window' is none of windows, weights, means; did you mean windows"):
+        SlotMemory(3, "window")
 
 
 def nested(**options):

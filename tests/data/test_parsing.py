@@ -6,7 +6,7 @@ import re
 
 import parsed_captions
 import pytest
-from helpers.files import lines_of
+from helpers.files import contents, lines_of
 from helpers.runs import NO_STRATEGY, evaluate
 
 from memattn.data import corpus, trees
@@ -150,6 +150,14 @@ def test_a_prepared_treebank_holds_sentences_and_targets(splits, tmp_path):
     pairs = corpus.read_corpus(folder, "valid", vocabulary)
     assert vocabulary.decode(pairs.source[0]) == ["the", "<unk>", "<unk>"]
     assert " ".join(vocabulary.decode(pairs.target[0])) == "(S (NP XX XX )NP (VP XX )VP )S"
+
+
+def test_a_bad_tree_in_any_split_leaves_nothing_behind(splits, tmp_path):
+    (tmp_path / "valid").write_text("(S (NP (DT the)\n")
+    before = contents(tmp_path)
+    with pytest.raises(DataError, match="valid:1: the tree that begins here lacks closing brackets: 2"):
+        parsing.prepare(splits, 2, str(tmp_path / "out"))
+    assert contents(tmp_path) == before
 
 
 def test_a_missing_file_is_refused(splits, tmp_path):

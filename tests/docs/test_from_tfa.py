@@ -1,4 +1,4 @@
-"""The code of the page on tensorflow-addons runs, and what it says computes the same in both libraries does."""
+"""The code of the page on tensorflow-addons runs; both libraries compute the same where the page says so."""
 
 import ast
 import re

@@ -139,7 +139,7 @@ def test_training_steps_are_timed_beside_bahdanau_attention(measure):
     ratio = float(rows[1]["seconds"]) / float(rows[0]["seconds"])
     assert float(rows[0]["speed-up over our Bahdanau"]) == pytest.approx(ratio, rel=0.05, abs=0.02)
     assert rows[1]["speed-up over our Bahdanau"] == "1.0"
-    assert caption.startswith("Time of a training step: two layers of 8 units")
+    assert caption.startswith("Time of a training step: 8 units, two layers unless notes say otherwise, vocabulary ")
 
 
 @pytest.mark.long
@@ -185,9 +185,9 @@ def test_a_table_of_the_paper_shows_the_ratios_of_the_paper(measure):
     assert caption.startswith("Table 3: decode time of 2 sources (SCALED DOWN from 2,169): ")
 
 
-def test_a_selection_that_does_not_fit_is_refused_before_anything_is_measured(command):
+def test_a_selection_that_does_not_fit_a_length_is_refused_before_anything_is_measured(command):
     name = "memattn: memory, K = 32, selection"
-    arguments = ["--systems", name, "--vocabulary", "16000", "--lengths", "200", "--units", "8"]
+    arguments = ["--systems", name, "--vocabulary", "16000", "--lengths", "20,200", "--units", "8"]
     result = command(ROOT, "scripts.benchmark", "decode", *arguments, may_fail=True)
     assert (result.returncode, result.stdout) == (2, "")
     assert "batches of fewer source tokens, not 3,268" in result.stderr

@@ -267,21 +267,24 @@ def test_memories_stand_beside_attention_for_each_text_and_are_drawn_by_length_a
         "_rouge": lambda seeds: {"rougeL": "30.00"},
     }.items():
         monkeypatch.setattr(long_texts, name, function)
-    drawn, by_length = [], plots.by_length
-    monkeypatch.setattr(plots, "by_length", lambda *given: drawn.append(given) or by_length(*given))
+    drawn, by_length, loss_and_speed = {}, plots.by_length, plots.loss_and_speed
+    monkeypatch.setattr(plots, "by_length", lambda *given: drawn.update(length=given) or by_length(*given))
+    monkeypatch.setattr(plots, "loss_and_speed", lambda *given: drawn.update(slots=given) or loss_and_speed(*given))
     long_texts.decoding(output, [run for run in runs if text_name(run) != "bible.en-es.1" or "num_slots" in run.name])
     times = {(row["text"], row["model"]): row for row in rows_of(output)}
     windowed = times["bible.en-es.4", "windowed memory, K = 32"]
     columns = ("source words", "speed-up, batch 32", "speed-up, batch 1")
     assert [windowed[column] for column in columns] == ["115", "1.50", "1.00"]
     assert times["bible.en-es.1", "windowed memory, K = 32"]["speed-up, batch 32"] == ""  # without attention
-    assert all((tmp_path / f"{name}.png").stat().st_size > 10_000 for name in ("length", "slots"))
+    assert all((tmp_path / f"{name}.png").stat().st_size > 10_000 for name in drawn)
     assert files.read_csv(output.path("rouge.csv"))[0]["rougeL"] == "30.00"
     assert {row["BLEU"] for row in files.read_csv(output.path("by_length.csv"))} == {"18.00"}
-    _, bleu, speed, _ = drawn[0]
+    _, bleu, speed, _ = drawn["length"]
     bleu, speed = ({line.name: line.points for line in lines} for lines in (bleu, speed))
     assert bleu["Bahdanau"] == dict.fromkeys((58, 115, 231), (20.0, 20.0, 20.0))
     assert speed["windowed memory, K = 32"] == dict.fromkeys((58, 115, 231), (1.5, 1.5, 1.5))
+    _, losses, _ = drawn["slots"]  # of the longest examples
+    assert {tuple(loss[1:]) for loss in losses} == {(slots, 1.0, 1.5) for slots in (16, 32, 64, 128)}
 
 
 @pytest.mark.parametrize("batch_size", [32, 1])

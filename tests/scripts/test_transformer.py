@@ -100,3 +100,14 @@ def test_the_script_writes_decode_times(tmp_path, command):
     assert "tensorflow" in rows[0]["conditions"]
     assert (tmp_path / "out" / "times.csv").exists()
     assert "stretch means" in (tmp_path / "out" / "times.svg").read_text(encoding="utf-8")
+
+
+def test_a_wider_beam_finds_a_more_probable_hypothesis():
+    model = shared_model("all states")
+    totals = {}
+    for beam in (1, 6):
+        written = ops.convert_to_numpy(search(model, model.memorize(SOURCES), beam, 6, end=-1))
+        log_probs = ops.convert_to_numpy(ops.log_softmax(model((SOURCES, transformer.before(written)))))
+        totals[beam] = np.take_along_axis(log_probs, written[..., None], -1).sum((1, 2))
+    assert (totals[6] >= totals[1] - 1e-4).all()
+    assert (totals[6] > totals[1] + 1e-4).any()

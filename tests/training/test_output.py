@@ -66,7 +66,8 @@ def test_skipped_updates_are_reported_on_a_line_of_their_own(monkeypatch, capsys
 )
 def test_a_small_text_with_the_papers_learning_rate_is_remarked_upon(pairs, rate, has_note):
     config = configs.from_dict({"data": {"folder": "text"}, "training": {"learning_rate": rate}})
-    assert bool(training_log.note_on_settings(config, pairs)) == has_note
+    note = training_log.note_on_settings(config, pairs)
+    assert (note is not None and "own_text/small" in note) == has_note
 
 
 @pytest.mark.slow

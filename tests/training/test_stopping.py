@@ -79,6 +79,18 @@ def test_a_run_stopped_in_every_validation_equals_an_uninterrupted_one(
     assert_same_run(finished, tmp_path / "interrupted")
 
 
+@pytest.mark.slow
+def test_a_stopped_run_keeps_its_decays(tiny_config, tmp_path, made_up_scores, capsys):
+    made_up_scores(bleu=[10.0, 9.0, 11.0, 10.0, 10.0])
+    config = tiny_config({"training.max_steps": 15, "training.schedule": "plateau", "training.decay_factor": 0.1})
+    trainer = Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
+    assert trainer.train() == 0
+    assert capsys.readouterr().out.count("no better for ") == 3
+    rate_of_last_step = 0.01 * 0.1**2  # the validation after it decays the rate once more
+    assert trainer.run.training_step.optimizer.learning_rate.numpy() == pytest.approx(rate_of_last_step)
+    assert Trainer(config, str(tmp_path / "run"), NO_STRATEGY).run.progress.decays == 3
+
+
 def test_the_clock_of_checkpoints_restarts_with_each(monkeypatch):
     now = 0.0
     monkeypatch.setattr("memattn.training.trainer.time", SimpleNamespace(monotonic=lambda: now))

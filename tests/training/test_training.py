@@ -138,6 +138,8 @@ def test_updates_whose_gradients_are_not_finite_are_skipped(tiny_config, tmp_pat
     output = capsys.readouterr().out
     assert "step 2: updates skipped, as loss or gradient was not finite: 1" in output
     assert "step 4: updates skipped, as loss or gradient was not finite: 1" in output
+    with pytest.raises(RunError, match="not finite at step 3, .*bad_step-3.npz"):
+        train(tiny_config({**LEAN, "training.max_bad_steps": 1}), str(tmp_path / "strict"), NO_STRATEGY)
 
 
 @pytest.mark.slow

@@ -82,6 +82,12 @@ def decode(ids, lengths):
     return [[ids_of_tokens[token] for token in result.hypotheses[0]] for result in results]
 
 
+ids, lengths = worker.batches(work)[0]
+sources = [[tokens[i] for i in row[:length]] for row, length in zip(ids, lengths, strict=True)]
+limits = {"min_decoding_length": work.length, "max_decoding_length": work.length, "max_input_length": 0}
+for result in translator.translate_batch(sources, beam_size=work.beam, num_hypotheses=work.beam, **limits):
+    if len(set(map(tuple, result.hypotheses))) != work.beam:
+        raise SystemExit(f"the search does not keep {work.beam} different hypotheses")
 notes = (
     f"Transformer, {LAYERS} + {LAYERS} layers of {U} units, {HEADS} heads, feed-forward layers of {4 * U} units, "
     f"{parameters:,} parameters with shared embeddings; batch {work.batch}, {translator.compute_type}, "

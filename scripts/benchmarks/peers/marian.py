@@ -95,5 +95,8 @@ with tempfile.TemporaryDirectory() as folder:
     parameters = make_model(folder)
     for ids, _ in worker.batches(work):
         translators[ids.shape[1]] = translator(folder, ids.shape[1] + 1)
-notes = f"{KIND}, {parameters:,} parameters; batch {work.batch}, {GEMM_TYPES[work.precision]}; generic x86-64 build"
+layers = ", 6 + 2 layers" if KIND == "ssru" else ""
+notes = (
+    f"{KIND}{layers}, {parameters:,} parameters; batch {work.batch}, {GEMM_TYPES[work.precision]}; generic x86-64 build"
+)
 worker.serve_decoding(work, {"pymarian": pymarian.__version__}, notes, decode)
