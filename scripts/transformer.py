@@ -76,7 +76,7 @@ class Latents(layers.Layer):
 
 
 class Reading(NamedTuple):
-    """What a decoder reads."""
+    """The memories that a decoder reads: states or slots."""
 
     # makes a layer from states [B, S, D] to slots [B, K, D], given K; None: the states themselves are read
     writer: Callable[[int], layers.Layer] | None

@@ -18,7 +18,7 @@ _BLOCK = 1 << 16  # numbers or vectors that are read at a time
 class Sources(Protocol):
     """Sources of any kind; the base class of `Sentences` (token ids) and `features.Features` (vectors)."""
 
-    # int64 [sources + 1], where each source starts if all stand one after the other, and where the last ends
+    # int64 [sources + 1]: the start of each source in the concatenation of all sources, and the end of the last
     offsets: np.ndarray
 
     def __len__(self) -> int:

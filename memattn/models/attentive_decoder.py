@@ -149,7 +149,7 @@ class Stepper:
 
 
 class Reading(NamedTuple):
-    """What Q queries read from the memory."""
+    """Attention weights and contexts of Q queries."""
 
     weights: tf.Tensor  # [B, Q, M], attention weights of the memory's values
     input_contexts: tf.Tensor  # [B, Q, ...], for `Reader.add_to_gates`

@@ -139,7 +139,7 @@ def curve(name: str, runs: list[SweepRun], metric: str = "bleu") -> plots.Line:
 def mean_and_range(curves: list[dict[int, float]]) -> dict[int, plots.Point]:
     """Returns the mean, the least and the greatest score at each step from which on all curves have one.
 
-    Between its steps and after the last one, a curve keeps its score: the model of an ended training stays the same.
+    At other steps than its own, a curve has the score of its last step before them, also after its training ended.
     """
     points = {}
     first = max(min(curve, default=math.inf) for curve in curves)

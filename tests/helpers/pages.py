@@ -36,7 +36,7 @@ def run_block(text, tmp_path, monkeypatch, replacements=()):
 
 
 def browser():
-    """The path of a browser; without one, the test is skipped."""
+    """Returns the path of a browser. Without one, skips the test."""
     names = "chromium", "chromium-browser", "google-chrome"
     path = next(filter(None, map(shutil.which, names)), None)
     if not path:

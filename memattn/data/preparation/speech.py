@@ -46,7 +46,7 @@ class Settings:
 
 @dataclasses.dataclass
 class _Recordings:
-    """What preparation has read of a split's recordings."""
+    """Texts, counts and sums of a split's recordings, as they are read."""
 
     texts: list[str] = dataclasses.field(default_factory=list)  # what is said in each recording that can be used
     # for each recording left out, its line of the manifest, its path and the reason, separated by tabs

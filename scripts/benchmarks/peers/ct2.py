@@ -70,23 +70,27 @@ with tempfile.TemporaryDirectory() as folder:
     )
 
 
-def decode(ids, lengths):
+def search(ids, lengths, hypotheses):
+    """Returns the `hypotheses` most probable translations of each source, in tokens."""
     results = translator.translate_batch(
         [[tokens[i] for i in row[:length]] for row, length in zip(ids, lengths, strict=True)],
         max_batch_size=-(-len(ids) // work.threads),
         beam_size=work.beam,
+        num_hypotheses=hypotheses,
         min_decoding_length=work.length,
         max_decoding_length=work.length,
         max_input_length=0,  # no limit
     )
-    return [[ids_of_tokens[token] for token in result.hypotheses[0]] for result in results]
+    return [result.hypotheses for result in results]
 
 
-ids, lengths = worker.batches(work)[0]
-sources = [[tokens[i] for i in row[:length]] for row, length in zip(ids, lengths, strict=True)]
-limits = {"min_decoding_length": work.length, "max_decoding_length": work.length, "max_input_length": 0}
-for result in translator.translate_batch(sources, beam_size=work.beam, num_hypotheses=work.beam, **limits):
-    if len(set(map(tuple, result.hypotheses))) != work.beam:
+def decode(ids, lengths):
+    return [[ids_of_tokens[token] for token in best] for (best,) in search(ids, lengths, 1)]
+
+
+first_ids, first_lengths = worker.batches(work)[0]
+for hypotheses in search(first_ids, first_lengths, work.beam):
+    if len({tuple(hypothesis) for hypothesis in hypotheses}) != work.beam:
         raise SystemExit(f"the search does not keep {work.beam} different hypotheses")
 notes = (
     f"Transformer, {LAYERS} + {LAYERS} layers of {U} units, {HEADS} heads, feed-forward layers of {4 * U} units, "
