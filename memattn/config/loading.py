@@ -232,7 +232,7 @@ def apply_changes(tree: Mapping, changes: Mapping[str, Any]) -> dict:
             if not isinstance(node.get(parent), dict):
                 node[parent] = {}
             node = node[parent]
-        node[last] = _Whole(value) if isinstance(value, Mapping) else value
+        node[last] = _Whole(plain(value)) if isinstance(value, Mapping) else value  # a copy, which longer keys change
     return plain(_merged(tree, nested))
 
 

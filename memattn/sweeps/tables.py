@@ -119,15 +119,18 @@ def over_seeds(runs: list[SweepRun]) -> list[dict]:
 def names_in_words(groups: list[list[SweepRun]]) -> list[str]:
     """Names groups of runs that differ in seed by their attention, such as "memory, K = 32".
 
-    If several groups have the same attention, their names have the other changes, too.
+    If several groups have the same attention, their names also have the changes in which these groups differ.
     """
     names = [styles.words(styles.attention(runs[0].config)) for runs in groups]
-    said = ("name", "num_slots", "seed")  # the name of the attention says the first two; runs of a group differ in seed
-    settings = [[pair for pair in labelled_values(runs[0].changes) if pair[0] not in said] for runs in groups]
-    texts = [", ".join(f"{key.replace('_', ' ')} {value}" for key, value in pairs) for pairs in settings]
-    return [
-        f"{name}: {text}" if names.count(name) > 1 and text else name for name, text in zip(names, texts, strict=True)
-    ]
+    changes = [{key: value for key, value in runs[0].changes.items() if key != "training.seed"} for runs in groups]
+    settings = [list(labelled_values(each)) for each in changes]
+    in_words = []
+    for name, pairs in zip(names, settings, strict=True):
+        same = [others for other, others in zip(names, settings, strict=True) if other == name]
+        differing = [pair for pair in pairs if not all(pair in others for others in same)]
+        texts = [str(value) if key == "name" else f"{key.replace('_', ' ')} {value}" for key, value in differing]
+        in_words.append(f"{name}: {', '.join(texts)}" if texts else name)
+    return in_words
 
 
 def curve(name: str, runs: list[SweepRun], metric: str = "bleu") -> plots.Line:

@@ -118,6 +118,14 @@ def test_a_run_of_a_sweep_is_the_config_with_the_same_overrides(load):
     assert expand(config) == {"bahdanau-units=3": run}
 
 
+def test_listing_the_runs_of_a_sweep_changes_neither_their_names_nor_the_sweep(load):
+    cells = "cells: [{model: {layers: 1, attention: {name: bahdanau}}}]"
+    config = load(COPY + f"sweep: {{{cells}, grid: {{model.attention.cache_keys: [true, false]}}}}")
+    names = list(expand(config))
+    assert list(expand(config)) == names
+    assert config.sweep.cells == [{"model": {"layers": 1, "attention": {"name": "bahdanau"}}}]
+
+
 def test_names_of_runs_are_single_folders(load):
     runs = expand(load(COPY + 'sweep: {grid: {data.folder: [../a b, c/d, "a\\nb"]}}'))
     assert list(runs) == ["folder=.._ab", "folder=c_d", "folder=a_b"]

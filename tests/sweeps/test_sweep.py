@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 from helpers.repository import ROOT
 from helpers.runs import made_up_result
+from studies.mechanisms import MEMORY_VARIANT
 
 from memattn import config as configs
 from memattn import files
@@ -483,6 +484,18 @@ def test_pictures_name_runs_in_words(load):
         "memory, K = 4: encoder scoring sigmoid",
         "no attention",
         "Neural GPU",
+    ]
+
+
+def test_pictures_tell_runs_of_one_attention_apart_by_their_tasks_and_by_the_options_of_outside_mechanisms(load):
+    cells = [{"data.task.name": task, "training.max_steps": 2} for task in ("sort", "reverse")]
+    cells += [{"model.attention": {"name": MEMORY_VARIANT, "num_slots": slots}} for slots in (2, 4)]
+    runs = made_up_runs(load(cells, {"training.seed": 3}))
+    assert tables.names_in_words([[run] for run in runs]) == [
+        "memory, K = 3: sort",
+        "memory, K = 3: reverse",
+        "MemoryVariantAttention: num slots 2",
+        "MemoryVariantAttention: num slots 4",
     ]
 
 
