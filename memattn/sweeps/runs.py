@@ -112,7 +112,8 @@ def result_of(run: Run, config: Config, split: str, average: int | None) -> Resu
     except (OSError, ValueError):
         return None
     are_best = [is_best(path) for path in result.checkpoints]
-    return result if stored == config and are_best == ([False] * average if average else [True]) else None
+    is_asked = result.split == split and are_best == ([False] * average if average else [True])
+    return result if stored == config and is_asked else None
 
 
 def is_done(run: Run, config: Config, split: str, average: int | None) -> bool:

@@ -295,6 +295,15 @@ def test_a_result_is_no_row_if_its_training_fails_now(load, run, children, tmp_p
     assert table(folder) == [{"run": "num_slots=1", "failed": "training ended with status 1"}]
 
 
+def test_a_result_of_a_file_named_like_the_split_counts_as_missing(load, done, tmp_path):
+    config, path = load(GRID[:1]), tmp_path / "sweep" / "num_slots=1" / RESULT
+    assert done(config) == 0
+    result = json.loads(path.read_text("utf-8"))
+    for split, expected in (("valid", 1), ("other/valid", 0)):
+        path.write_text(json.dumps({**result, "split": split}), encoding="utf-8")
+        assert done(config) == expected
+
+
 def test_a_result_of_an_earlier_version_is_kept(load, done, tmp_path):
     """The config of the result lacks a key of a section and an option of the mechanism, which were added later."""
     config, path = load(GRID[:1]), tmp_path / "sweep" / "num_slots=1" / RESULT
