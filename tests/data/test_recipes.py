@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import json
 import os
+import types
 
 import asterisk_prompts
 import multi30k
@@ -205,6 +206,15 @@ def test_a_manifest_has_text_voice_and_rate_of_each_recording(speak, tmp_path):
             assert (row["voice"] in spoken_captions.HEARD) == (split != "unheard")
     stored = json.loads((tmp_path / "spoken" / "synthesizer.json").read_text())
     assert stored["version"] == "eSpeak NG text-to-speech: 1.5"
+
+
+def test_the_split_unheard_is_prepared_beside_a_folder_that_ends_in_a_slash(monkeypatch):
+    prepared = []
+    monkeypatch.setattr(spoken_captions.flags, "FLAGS", types.SimpleNamespace(folder="data/espeak/"))
+    monkeypatch.setattr(spoken_captions, "speak", lambda *_: {"train": "train.jsonl", "unheard": "unheard.jsonl"})
+    monkeypatch.setattr(spoken_captions, "prepare_speech", lambda _, folder, *__, **___: prepared.append(folder))
+    spoken_captions.main()
+    assert prepared == ["data/espeak", "data/espeak.unheard"]
 
 
 def test_the_split_unheard_has_the_texts_and_rates_of_test():
