@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import recipes
 
+from memattn import files
 from memattn.errors import RunError
 
 # Images of containers set Acquire::Languages to "none", which has to be cleared.
@@ -35,7 +36,7 @@ def packages(names: Sequence[str], folder: str) -> list[str]:
         wanted = " and ".join(f"{name}_*.deb" for name in missing)
         with _updated(["none"], f"put {wanted} into {folder}") as (apt, work):
             apt("download", *missing)
-            _move(glob.glob(f"{work}/*.deb"), folder)
+            _copy(glob.glob(f"{work}/*.deb"), folder)
     return [max(glob.glob(pattern)) for pattern in patterns.values()]
 
 
@@ -61,7 +62,7 @@ def descriptions(languages: Sequence[str], folder: str) -> list[str]:
                     problem = f"apt-get update: the archive has no descriptions in {language!r}, or cannot be reached"
                     raise RunError(problem, by_hand)
                 # The lists of updates and of other archives are smaller.
-                _move([max(lists, key=os.path.getsize)], folder)
+                _copy([max(lists, key=os.path.getsize)], folder)
     return [max(glob.glob(pattern)) for pattern in patterns.values()]
 
 
@@ -87,8 +88,10 @@ def _updated(languages: Sequence[str], by_hand: str) -> Iterator[tuple[Callable[
         yield apt, work
 
 
-def _move(paths: Sequence[str], folder: str) -> None:
-    """Moves files into a folder; of the name of a list, only what follows the address of the archive is kept."""
+def _copy(paths: Sequence[str], folder: str) -> None:
+    """Copies files into a folder; of the name of a list, only what follows the address of the archive is kept."""
     os.makedirs(folder, exist_ok=True)
     for path in paths:
-        shutil.move(path, os.path.join(folder, os.path.basename(path).rpartition("_dists_")[2]))
+        target = os.path.join(folder, os.path.basename(path).rpartition("_dists_")[2])
+        with open(path, "rb") as file, files.writing(target) as copy:
+            shutil.copyfileobj(file, copy)

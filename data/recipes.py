@@ -100,7 +100,7 @@ def without_copies(splits: Mapping[str, Pairs]) -> tuple[dict[str, Pairs], dict[
 
     The test split comes first, then the validation split, then the training split. A pair is left out whose source or
     target came before, and one whose source is nearly that of pairs of the test or validation split: at least half of
-    its sequences of eight words are theirs. So nothing in the training split resembles what the model is tested on.
+    its sequences of eight words are theirs.
     """
     sources: set[str] = set()
     targets: set[str] = set()

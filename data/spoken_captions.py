@@ -65,8 +65,9 @@ def main() -> None:
     options = flags.FLAGS
     manifests = speak(multi30k.DOWNLOADS, "data/downloads/espeak")
     unheard = manifests.pop("unheard")
-    prepare_speech(options, options.folder, manifests, "en")
-    prepare_speech(options, f"{options.folder}.unheard", {"test": unheard}, "en", vocabulary_of=options.folder)
+    folder = os.path.normpath(options.folder)
+    prepare_speech(options, folder, manifests, "en")
+    prepare_speech(options, f"{folder}.unheard", {"test": unheard}, "en", vocabulary_of=folder)
 
 
 def speak(captions: str, folder: str) -> dict[str, str]:

@@ -108,6 +108,13 @@ def write(path: str, content: str | bytes) -> None:
         file.write(content.encode("utf-8") if isinstance(content, str) else content)
 
 
+def write_array(path: str, array: np.ndarray) -> None:
+    """Writes an array in NumPy's .npy format. Raises OSError."""
+    content = io.BytesIO()  # into a file on a full disk, NumPy may write a part and raise no error
+    np.save(content, array)
+    write(path, content.getvalue())
+
+
 def write_lines(path: str, lines: Iterable[str]) -> None:
     """Writes lines, which have no ends yet, into a file. Raises OSError."""
     write(path, "".join(f"{line}\n" for line in lines))

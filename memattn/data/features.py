@@ -82,10 +82,9 @@ def write(folder: str, split: str, sources: Iterable[np.ndarray]) -> None:
         if not shard:
             break
         lengths += map(len, shard)
-        with files.writing(os.path.join(folder, f"{split}.source.{number:05}.npy")) as file:
-            np.save(file, np.concatenate(shard).astype(np.float32))
-    with files.writing(offsets_path(folder, split)) as file:  # completes the split
-        np.save(file, np.cumsum(lengths, dtype=np.int64))
+        vectors = np.concatenate(shard, dtype=np.float32)
+        files.write_array(os.path.join(folder, f"{split}.source.{number:05}.npy"), vectors)
+    files.write_array(offsets_path(folder, split), np.cumsum(lengths, dtype=np.int64))  # completes the split
 
 
 def write_statistics(folder: str, mean: np.ndarray, deviation: np.ndarray) -> None:
@@ -93,8 +92,8 @@ def write_statistics(folder: str, mean: np.ndarray, deviation: np.ndarray) -> No
 
     With an infinite deviation, a number is 0 in all vectors.
     """
-    with files.writing(os.path.join(folder, STATISTICS)) as file:
-        np.save(file, np.stack([mean, np.maximum(deviation, 1e-5)]).astype(np.float32))
+    statistics = np.stack([mean, np.maximum(deviation, 1e-5)]).astype(np.float32)
+    files.write_array(os.path.join(folder, STATISTICS), statistics)
 
 
 def read(folder: str, split: str) -> Features:

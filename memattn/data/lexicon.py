@@ -3,6 +3,7 @@
 Logits of other tokens are not computed. Sockeye calls this `--restrict-lexicon`, Marian `--shortlist`.
 """
 
+import itertools
 import os
 from collections.abc import Iterator
 from typing import NamedTuple, cast
@@ -20,6 +21,7 @@ FILE = "lexicon.tsv"
 _ROUNDS = 5  # of expectation maximization
 _MOST_PAIRS = 500_000  # sentence pairs to learn from; of a larger corpus, blocks at equal distances are used
 _BLOCK = 10_000  # sentence pairs
+_MOST_TOKEN_PAIRS = 1 << 24  # about as many are held at a time, in 60 bytes each: long sentences have many
 _MOST_SHAPES = 16  # different sizes of a selection
 
 
@@ -130,18 +132,21 @@ def learn(corpus: Corpus, vocabulary_size: int) -> tuple[np.ndarray, np.ndarray,
 
 
 def _cooccurrences(corpus: Corpus, vocabulary_size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields, block by block, all pairs of a source and a target token of one sentence pair.
+    """Yields, part by part, all pairs of a source and a target token of one sentence pair.
 
-    A token pair is coded as source id * V + target id, beside the position of the target token in its block.
+    A token pair is coded as source id * V + target id, beside the position of the target token in its part.
     """
+    sides = cast(Sentences, corpus.source), corpus.target
     for start in range(0, len(corpus), _BLOCK)[:: -(-len(corpus) // _MOST_PAIRS)]:
         end = min(start + _BLOCK, len(corpus))
-        sides = cast(Sentences, corpus.source), corpus.target
-        source, target = (side.between(start, end).astype(np.int64) for side in sides)
-        source_lengths, target_lengths = (side.lengths(start, end) for side in sides)
-        starts = np.cumsum(source_lengths) - source_lengths
-        num_sources = np.repeat(source_lengths, target_lengths)  # source tokens paired with each target token
-        positions = np.repeat(np.arange(len(target)), num_sources)
-        within = np.arange(len(positions)) - np.repeat(np.cumsum(num_sources) - num_sources, num_sources)
-        paired = source[np.repeat(np.repeat(starts, target_lengths), num_sources) + within]
-        yield paired * vocabulary_size + target[positions], positions
+        sizes = np.cumsum(np.multiply(*(side.lengths(start, end) for side in sides)))
+        parts = start + np.unique(sizes // _MOST_TOKEN_PAIRS, return_index=True)[1]
+        for first, last in itertools.pairwise([*parts, end]):
+            source, target = (side.between(first, last).astype(np.int64) for side in sides)
+            source_lengths, target_lengths = (side.lengths(first, last) for side in sides)
+            starts = np.cumsum(source_lengths) - source_lengths
+            num_sources = np.repeat(source_lengths, target_lengths)  # source tokens paired with each target token
+            positions = np.repeat(np.arange(len(target)), num_sources)
+            within = np.arange(len(positions)) - np.repeat(np.cumsum(num_sources) - num_sources, num_sources)
+            paired = source[np.repeat(np.repeat(starts, target_lengths), num_sources) + within]
+            yield paired * vocabulary_size + target[positions], positions

@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 
 import numpy as np
 import pytest
@@ -79,6 +80,17 @@ def test_shards_give_back_normalized_sources(tmp_path, monkeypatch):
     assert stored.metadata()["source_features"] == F
     features.write(str(tmp_path), "train", sources[:3])  # in place of the others
     assert len(features.read(str(tmp_path), "train")) == 3
+
+
+def test_a_shard_that_does_not_fit_on_the_disk_is_an_error(tmp_path):
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, most[1]))  # bytes of a file; stands for a full disk
+    try:
+        with pytest.raises(OSError, match="File too large: .*train.source.00000.npy"):
+            features.write(str(tmp_path), "train", [np.zeros([99, F])])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, most)
+    assert os.listdir(tmp_path) == []
 
 
 def test_checksum_and_metadata_follow_content_and_statistics(tmp_path):

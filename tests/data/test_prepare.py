@@ -17,6 +17,7 @@ from helpers.files import contents
 from helpers.repository import ROOT
 from helpers.texts import SETTINGS, sentences
 
+from memattn import processes
 from memattn.data import corpus
 from memattn.data import tokenizer as tokenizers
 from memattn.data.batches import TrainingBatches
@@ -158,6 +159,18 @@ def test_a_second_preparation_of_a_folder_is_refused(files, tmp_path, monkeypatc
     parallel.prepare(files, SETTINGS, folder, 1)
     assert len(refused) == 2
     assert not [name for name in os.listdir(tmp_path) if name.endswith((".lock", ".unfinished"))]
+
+
+def test_a_corpus_that_another_process_completes_before_the_lock_is_used(files, tmp_path, monkeypatch):
+    folder, locked, first = str(tmp_path / "out"), processes.locked, []
+
+    def complete_and_lock(*arguments):
+        monkeypatch.setattr(processes, "locked", locked)
+        first.append(parallel.prepare(files, SETTINGS, folder, 1))
+        return locked(*arguments)
+
+    monkeypatch.setattr(processes, "locked", complete_and_lock)
+    assert [parallel.prepare(files, SETTINGS, folder, 1)] == first
 
 
 @pytest.mark.parametrize("manifest", [None, "{}"])

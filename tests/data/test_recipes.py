@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import json
 import os
+import types
 
 import asterisk_prompts
 import multi30k
@@ -158,6 +159,12 @@ def test_short_prompts_with_a_recording_are_split(tmp_path):
         asterisk_prompts.write_manifests(str(tmp_path / "missing.gz"), sounds, str(folder))
 
 
+@pytest.mark.slow
+def test_bpe_units_of_prompts_are_refused_as_another_corpus_gives_the_units(tmp_path):
+    result = run_python(ROOT / "data/asterisk_prompts.py", "--bpe_units=9", folder=tmp_path, may_fail=True)
+    assert result.stderr == "error: --bpe_units: without effect, because --vocabulary_of gives units\n"
+
+
 # Writes its arguments in place of a recording.
 FAKE = """#!/bin/sh
 if [ "$1" = --version ]; then echo "eSpeak NG text-to-speech: 1.5  Data at: /nowhere"; exit; fi
@@ -199,6 +206,15 @@ def test_a_manifest_has_text_voice_and_rate_of_each_recording(speak, tmp_path):
             assert (row["voice"] in spoken_captions.HEARD) == (split != "unheard")
     stored = json.loads((tmp_path / "spoken" / "synthesizer.json").read_text())
     assert stored["version"] == "eSpeak NG text-to-speech: 1.5"
+
+
+def test_the_split_unheard_is_prepared_beside_a_folder_that_ends_in_a_slash(monkeypatch):
+    prepared = []
+    monkeypatch.setattr(spoken_captions.flags, "FLAGS", types.SimpleNamespace(folder="data/espeak/"))
+    monkeypatch.setattr(spoken_captions, "speak", lambda *_: {"train": "train.jsonl", "unheard": "unheard.jsonl"})
+    monkeypatch.setattr(spoken_captions, "prepare_speech", lambda _, folder, *__, **___: prepared.append(folder))
+    spoken_captions.main()
+    assert prepared == ["data/espeak", "data/espeak.unheard"]
 
 
 def test_the_split_unheard_has_the_texts_and_rates_of_test():

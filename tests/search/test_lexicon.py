@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -41,9 +42,10 @@ def plain_model_1(sentences, rounds):
     return probability
 
 
-@pytest.mark.parametrize("block", [2, 100])
-def test_the_lexicon_holds_the_probabilities_of_ibm_model_1(block, monkeypatch):
+@pytest.mark.parametrize(("block", "token_pairs"), [(2, 1 << 24), (100, 1 << 24), (100, 20)])
+def test_the_lexicon_holds_the_probabilities_of_ibm_model_1(block, token_pairs, monkeypatch):
     monkeypatch.setattr(lexicon, "_BLOCK", block)
+    monkeypatch.setattr(lexicon, "_MOST_TOKEN_PAIRS", token_pairs)
     monkeypatch.setattr(lexicon, "_ROUNDS", 3)
     random = np.random.default_rng(0)
     sentences = [[[*random.integers(4, 12, random.integers(0, 6)), EOS] for _ in range(2)] for _ in range(7)]
@@ -53,6 +55,17 @@ def test_the_lexicon_holds_the_probabilities_of_ibm_model_1(block, monkeypatch):
     assert probabilities.keys() == expected.keys()
     for key, probability in expected.items():
         assert probabilities[key] == pytest.approx(probability, rel=1e-9)
+
+
+def test_a_lexicon_is_learned_from_long_sentences_in_little_memory(monkeypatch):
+    monkeypatch.setattr(lexicon, "_MOST_TOKEN_PAIRS", 50_000)
+    monkeypatch.setattr(lexicon, "_ROUNDS", 1)
+    sentences = Sentences.from_ids([[4] * 200] * 40)  # 1.6 million pairs of tokens
+    tracemalloc.start()
+    lexicon.learn(Corpus(sentences, sentences), V)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10e6
 
 
 def some_lexicon():

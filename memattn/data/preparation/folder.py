@@ -54,24 +54,27 @@ def make_corpus(
     if os.path.exists(folder):
         return _counts_of_complete(folder, inputs)
     doing = "is preparing it; wait, or use another --folder"
-    with processes.locked(f"{folder}.lock", folder, doing), files.making_folder(folder) as new:
-        for path in shared:
-            with open(path, "rb") as file:
-                files.write(os.path.join(new, os.path.basename(path)), file.read())
-        counts = write(new)
-        manifest = {
-            **inputs,
-            **({"release": release} if release else {}),
-            "counts": counts,
-            "files": {name: _content(os.path.join(new, name)) for name in sorted(os.listdir(new))},
-            "versions": {
-                "memattn": __version__,
-                "python": platform.python_version(),
-                **{name: importlib.metadata.version(name) for name in ("numpy", "subword-nmt", "sacremoses")},
-            },
-            "command": processes.command(),
-        }
-        files.write(os.path.join(new, MANIFEST), json.dumps(manifest, indent=2) + "\n")
+    with processes.locked(f"{folder}.lock", folder, doing):
+        if os.path.exists(folder):  # another process has just completed it
+            return _counts_of_complete(folder, inputs)
+        with files.making_folder(folder) as new:
+            for path in shared:
+                with open(path, "rb") as file:
+                    files.write(os.path.join(new, os.path.basename(path)), file.read())
+            counts = write(new)
+            manifest = {
+                **inputs,
+                **({"release": release} if release else {}),
+                "counts": counts,
+                "files": {name: _content(os.path.join(new, name)) for name in sorted(os.listdir(new))},
+                "versions": {
+                    "memattn": __version__,
+                    "python": platform.python_version(),
+                    **{name: importlib.metadata.version(name) for name in ("numpy", "subword-nmt", "sacremoses")},
+                },
+                "command": processes.command(),
+            }
+            files.write(os.path.join(new, MANIFEST), json.dumps(manifest, indent=2) + "\n")
     return counts
 
 
