@@ -43,7 +43,7 @@ def main() -> None:
 def _work(name: str, length: int, options: flags.FlagValues) -> dict[str, Any]:
     """Returns the work of a system: to decode sources into hypotheses of a length, in batches that suit the system."""
     worker, longest = systems.SYSTEMS[name].worker, max(length, options.source_length or 0)
-    processes = min(worker.processes, options.examples)
+    processes = min(worker.processes, options.examples, options.threads)
     batch = options.batch_size or next(size for bound, size in worker.batch.items() if longest <= bound)
     return {
         "length": length,

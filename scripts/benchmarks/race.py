@@ -149,20 +149,20 @@ def _start(name: str, work: Mapping[str, Any], options: flags.FlagValues) -> lis
             )
         program = [python, str(PEERS / f"{worker.name}.py")]  # imports worker.py, which is beside it
     parts = work.get("processes", 1)
-    shared = {"threads": max(1, options.threads // parts), "parts": parts}
+    shares = [{"threads": (options.threads + part) // parts, "parts": parts, "part": part} for part in range(parts)]
     if options.device == "cpu" or not worker.is_ours:
         variables["CUDA_VISIBLE_DEVICES"] = ""
     with open(_log(name, options), "wb") as file:
         return [
             subprocess.Popen(
-                [*program, json.dumps({**work, **shared, "part": part})],
+                [*program, json.dumps({**work, **share})],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,
                 text=True,
                 env={**os.environ, **variables},
             )
-            for part in range(parts)
+            for share in shares
         ]
 
 

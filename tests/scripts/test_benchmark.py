@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmarks import race, small_devices, systems, tables
+from benchmarks import decode, race, small_devices, systems, tables
 from benchmarks.peers import worker
 from helpers.repository import ROOT, run_python
 
@@ -58,6 +58,24 @@ def test_every_system_has_a_worker_and_an_environment():
     for each in (system.worker for system in systems.SYSTEMS.values()):
         assert (race.PEERS / f"{each.name}.py").exists()
         assert each.is_ours or f"make_environment {each.name} " in setup
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_processes_of_a_system_share_its_threads(threads, tmp_path, monkeypatch):
+    """A process of Marian has one, as its threads would divide a batch into parts with different limits of length."""
+    sizes = {"examples": 9, "batch_size": None, "source_length": None, "beam_size": 2, "threads": threads}
+    options = SimpleNamespace(**sizes, environments=str(tmp_path), logs=str(tmp_path), device="cpu")
+    works = []
+    monkeypatch.setattr(race.subprocess, "Popen", lambda command, **_: works.append(json.loads(command[-1])))
+    for name, processes in (("Joey NMT: Bahdanau", min(threads, 2)), ("Marian: Bahdanau", threads)):
+        folder = tmp_path / systems.SYSTEMS[name].worker.name / "bin"
+        folder.mkdir(parents=True)
+        (folder / "python").touch()
+        works.clear()
+        race._start(name, decode._work(name, 5, options), options)
+        assert [work["part"] for work in works] == list(range(processes))
+        assert sum(work["threads"] for work in works) == threads
+        assert sum(len(ids) for work in works for ids, _ in worker.batches(SimpleNamespace(**WORK | work))) == 9
 
 
 def test_a_worker_warms_up_by_decoding_all_of_its_work():
