@@ -28,8 +28,7 @@ def main() -> None:
     if options.beam_size >= options.vocabulary:
         raise ConfigError("--beam_size: must be less than --vocabulary")
     works = {length: {name: _work(name, length, options) for name in options.systems} for length in options.lengths}
-    for works_of_length in works.values():
-        race.check(works_of_length, options)
+    race.check(works.values(), options)
     rows = []
     for length, works_of_length in works.items():
         for row in tables.rows_of(length, race.race(works_of_length, options)):

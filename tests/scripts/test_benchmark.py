@@ -203,12 +203,19 @@ def test_a_table_of_the_paper_shows_the_ratios_of_the_paper(measure):
     assert caption.startswith("Table 3: decode time of 2 sources (SCALED DOWN from 2,169): ")
 
 
-def test_a_selection_that_does_not_fit_a_length_is_refused_before_anything_is_measured(command):
-    name = "memattn: memory, K = 32, selection"
-    arguments = ["--systems", name, "--vocabulary", "16000", "--lengths", "20,200", "--units", "8"]
-    result = command(ROOT, "scripts.benchmark", "decode", *arguments, may_fail=True)
+@pytest.mark.parametrize(
+    ("name", "sizes", "tokens"),
+    [
+        ("decode", ["--lengths", "20,200"], "3,268"),
+        ("paper", ["--lengths", "20,200"], "3,302"),
+        ("small_devices", ["--lengths", "25", "--beam_sizes", "1", "--batch_sizes", "1,128"], "3,200"),
+    ],
+)
+def test_a_selection_that_does_not_fit_a_length_is_refused_before_anything_is_measured(command, name, sizes, tokens):
+    arguments = ["--systems", "memattn: memory, K = 32, selection", "--vocabulary", "16000", "--units", "8", *sizes]
+    result = command(ROOT, "scripts.benchmark", name, *arguments, may_fail=True)
     assert (result.returncode, result.stdout) == (2, "")
-    assert "batches of fewer source tokens, not 3,268" in result.stderr
+    assert f"batches of fewer source tokens, not {tokens}" in result.stderr
 
 
 def test_a_library_that_is_not_installed_is_named(command, tmp_path):
