@@ -25,7 +25,7 @@ CACHED_TOKENS = 800
 
 
 def main() -> None:
-    options, rows, notes = flags.FLAGS, [], {}
+    options, rows = flags.FLAGS, []
     title = (
         f"Decode time of a batch, untrained models of {options.units} units, vocabulary {options.vocabulary:,}; L "
         "tokens in each source and, in all systems, in each hypothesis; only speed is compared, not quality"
@@ -37,11 +37,11 @@ def main() -> None:
         measured = race.race(works_of_size, options)
         reference = measured.get(REFERENCE)
         for row in tables.rows_of(length, measured):
-            notes[row["system"]] = row.pop("notes")
             ratio = round(row["seconds"] / reference.median, 2) if reference else ""
             rows.append({"beam": beam, "batch": batch, **row, "time / CTranslate2 int8": ratio})
-        tables.store(options, rows, title=title, repeats=options.repeats, threads=options.threads, systems=notes)
-    print(f"\n{title}\n\n{formatting.markdown(rows)}")
+        table, notes = tables.without_notes(rows)
+        tables.store(options, table, title=title, repeats=options.repeats, threads=options.threads, systems=notes)
+    print(f"\n{title}\n\n{formatting.markdown(table)}")
 
 
 def _work(name: str, length: int, beam: int, batch: int, options: flags.FlagValues) -> dict[str, Any]:

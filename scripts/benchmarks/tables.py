@@ -9,11 +9,13 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from absl import flags
 from matplotlib import ticker
 from studies.plots import draw_lines, label_ends, picture
+from studies.runs import groups
 
 from benchmarks.race import Measured
 from benchmarks.systems import SYSTEMS
@@ -60,8 +62,7 @@ def write(
     If there are several lengths, the picture shows the column `measure` against the length; both axes have the `scale`,
     "log" or "linear".
     """
-    table = [{key: row[key] for key in row if key != "notes"} for row in rows]
-    notes = {row["system"]: row["notes"] for row in rows}
+    table, notes = without_notes(rows)
     size = f"{options.units} units, two layers unless notes say otherwise, vocabulary {options.vocabulary:,}"
     size += f", {conditions()['device']}"
     caption = f"{title}: {size}, {options.threads} threads"
@@ -71,6 +72,13 @@ def write(
         labels = {"title": f"{title}\n{size}", "x": "length L, in tokens", "y": measure}
         draw(path, system_lines(rows, measure), scale=scale, **labels)
     print(f"\n{title}\n\n{formatting.markdown(table)}")
+
+
+def without_notes(rows: list[dict]) -> tuple[list[dict], dict[str, list[str]]]:
+    """Returns rows without their notes, and the notes of each system: several if they differ, as batches do by L."""
+    by_system = groups(rows, itemgetter("system")).items()
+    notes = {system: list(dict.fromkeys(row["notes"] for row in same)) for system, same in by_system}
+    return [{key: row[key] for key in row if key != "notes"} for row in rows], notes
 
 
 def define_output(table: str) -> None:

@@ -115,6 +115,13 @@ def test_a_table_of_several_measurements_replaces_the_rows_of_one(tmp_path, monk
     assert [conditions_of(tmp_path / name)["repeats"] for name in ("first", "second")] == [2, 1]
 
 
+def test_conditions_have_the_notes_of_each_length():
+    rows = [{"system": "A", "L": length, "notes": f"batch {batch}"} for length, batch in ((20, 8), (50, 8), (100, 2))]
+    table, notes = tables.without_notes([*rows, {"system": "B", "L": 20, "notes": ""}])
+    assert notes == {"A": ["batch 8", "batch 2"], "B": [""]}
+    assert table[0] == {"system": "A", "L": 20}
+
+
 @pytest.fixture
 def measure(command, tmp_path):
     """measure(name, systems, options...) times tiny models; returns the rows of the table, and the caption."""
