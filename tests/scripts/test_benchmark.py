@@ -101,6 +101,8 @@ def conditions_of(table):
 
 def test_a_table_of_several_measurements_replaces_the_rows_of_one(tmp_path, monkeypatch):
     options = SimpleNamespace(output=str(tmp_path / "decode"), measurement=None)
+    monkeypatch.setattr(tables, "conditions", lambda: {"device": "TPU"})
+    tables.store(options, [{"L": 7, "seconds": 6.0}], title="T", repeats=1)
     for options.measurement, device, rows in (
         ("first", "CPU", [{"L": 5, "seconds": 1.0}]),
         ("second", "GPU", [{"L": 5, "seconds": 2.0, "fold s": 3}]),
@@ -109,7 +111,8 @@ def test_a_table_of_several_measurements_replaces_the_rows_of_one(tmp_path, monk
         monkeypatch.setattr(tables, "conditions", lambda device=device: {"device": device})
         tables.store(options, rows, title="T", repeats=len(rows))
     path = str(tmp_path / "decode.csv")
-    assert [row["device"] for row in files.read_csv(path)] == ["GPU", "CPU", "CPU"]
+    assert [row["device"] for row in files.read_csv(path)] == ["TPU", "GPU", "CPU", "CPU"]
+    assert tables.measured_rows(path, "decode") == [{"L": "7", "seconds": "6.0"}]
     assert tables.measured_rows(path, "second") == [{"L": "5", "seconds": "2.0", "fold s": "3"}]
     assert tables.measured_rows(path, "first") == [{"L": "5", "seconds": "4.0"}, {"L": "9", "seconds": "5.0"}]
     assert [conditions_of(tmp_path / name)["repeats"] for name in ("first", "second")] == [2, 1]
