@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
 
+from memattn import files
 from memattn.errors import ConfigError
 from memattn.plain_values import dump
 
@@ -33,8 +34,12 @@ def main(*folders: str) -> None:
         if is_json or path.name == "config.yaml":
             text = path.read_text(encoding="utf-8")
             old = json.loads(text) if is_json else yaml.safe_load(text)
-            if (new := convert(old)) != old:
-                path.write_text(json.dumps(new, indent=2) + "\n" if is_json else dump(new))
+            try:
+                new = convert(old)
+            except ConfigError as error:
+                raise ConfigError(f"{path}: {error}") from error
+            if new != old:
+                files.write(str(path), json.dumps(new, indent=2) + "\n" if is_json else dump(new))
 
 
 def convert(value: Any) -> Any:
@@ -57,12 +62,15 @@ def convert(value: Any) -> Any:
 
 
 def convert_memory(options: dict) -> dict:
-    """Returns the options of a former `memory` with the name of the mechanism that has them now."""
+    """Returns the options of a former `memory` with the name of the mechanism that has them now. Raises ConfigError."""
     options = {**EXTENSIONS, **options}
     changed = {k for k in EXTENSIONS if options[k] != EXTENSIONS[k]} - {"read_units"}
     scorings = options["encoder_scoring"], options.get("decoder_scoring", "softmax")
     if not changed and scorings[0] != "softmax_time":
         return {k: v for k, v in options.items() if k not in EXTENSIONS}
+    if options.get("position_encoding"):
+        extensions = ", ".join(sorted(changed)) or "softmax_time"
+        raise ConfigError(f"model.attention: no mechanism has position_encoding beside {extensions} any more")
     rest = {k: v for k, v in options.items() if k not in [*EXTENSIONS, "position_encoding", "renormalize"]}
     if "nested" in changed:
         return {**rest, "name": NESTED_MEMORY}

@@ -40,7 +40,7 @@ TIMED = SimpleNamespace(
 )
 CONDITIONS = """\
 Copying up to 20 symbols, scaled down: one layer of 128 units, one seed, 250 training steps.
-Times: 2 sources of S tokens, 10 hypotheses each, random weights."""
+Times: two layers of 128 units, 2 sources of S tokens, 10 hypotheses each, random weights."""
 
 
 def main() -> None:

@@ -33,10 +33,12 @@ from memattn.data import corpus, tasks, tokenizer
 from memattn.data.batches import TrainingBatches, decoding_batches
 from memattn.data.config import CopyConfig
 from memattn.data.vocabulary import BOS, EOS, PAD
+from memattn.errors import ConfigError
 from memattn.evaluation import formatting, metrics
 from memattn.evaluation.evaluate import read_test_set
 from memattn.evaluation.plots import Line
 from memattn.layers import SlotMemory
+from memattn.options import not_one_of
 from memattn.runs.result import conditions
 
 LAYERS, UNITS, HEADS = 2, 128, 4
@@ -417,25 +419,33 @@ def draw_times(path: str, rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     options = flags.FLAGS
+    for flag, given, known in (("tasks", options.tasks, TASKS), ("models", options.models, MODELS)):
+        if unknown := [name for name in given if name not in known]:
+            raise ConfigError(f"--{flag}: {not_one_of(unknown[0], known)}")
     output = options.output + ("times" if options.times else "table")
     files.make_folder(os.path.dirname(output))
     rows = files.read_json(f"{output}.json")["rows"] if os.path.exists(f"{output}.json") else []
     if options.times:
         for (beam, batch), length in itertools.product(TIMED, options.lengths):
-            _write(output, rows, decode_times(length, options.models, beam=beam, batch=batch))
+            measured = decode_times(length, options.models, beam=beam, batch=batch)
+            _write(output, rows, measured, itemgetter("beam", "sources at once", "S", "decoder reads"))
         draw_times(f"{output}.svg", rows)
         return
     for task, seed, name in itertools.product(options.tasks, options.seeds, options.models):
         last = {"task": list(TASKS[task])[-1], "decoder reads": name, "seed": seed}
         if not any(last.items() <= row.items() for row in rows):
             for row in results(TASKS[task], name, seed=seed):
-                _write(output, rows, [row])
+                _write(output, rows, [row], itemgetter("task", "decoder reads", "seed"))
                 files.write_csv(f"{options.output}seeds.csv", over_seeds(rows))
 
 
-def _write(output: str, rows: list[dict], added: list[dict]) -> None:
-    """Adds rows to the table, and to its JSON with the conditions under which they were made."""
-    rows += [{**row, "conditions": conditions()} for row in added]
+def _write(output: str, rows: list[dict], added: list[dict], key: Callable[[dict], Any]) -> None:
+    """Adds rows to the table, and to its JSON with the conditions under which they were made.
+
+    They replace rows with the same keys, such as those of a training on several corpora that was interrupted.
+    """
+    keys = list(map(key, added))
+    rows[:] = [row for row in rows if key(row) not in keys] + [{**row, "conditions": conditions()} for row in added]
     table = [{name: row[name] for name in row if name != "conditions"} for row in rows]
     standalone.write_table(output, table, {"rows": rows})
 

@@ -28,8 +28,7 @@ def main() -> None:
     if options.beam_size >= options.vocabulary:
         raise ConfigError("--beam_size: must be less than --vocabulary")
     works = {length: {name: _work(name, length, options) for name in options.systems} for length in options.lengths}
-    for works_of_length in works.values():
-        race.check(works_of_length, options)
+    race.check(works.values(), options)
     rows = []
     for length, works_of_length in works.items():
         for row in tables.rows_of(length, race.race(works_of_length, options)):
@@ -43,7 +42,7 @@ def main() -> None:
 def _work(name: str, length: int, options: flags.FlagValues) -> dict[str, Any]:
     """Returns the work of a system: to decode sources into hypotheses of a length, in batches that suit the system."""
     worker, longest = systems.SYSTEMS[name].worker, max(length, options.source_length or 0)
-    processes = min(worker.processes, options.examples)
+    processes = min(worker.processes, options.examples, options.threads)
     batch = options.batch_size or next(size for bound, size in worker.batch.items() if longest <= bound)
     return {
         "length": length,

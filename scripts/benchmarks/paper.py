@@ -42,20 +42,14 @@ def main() -> None:
     options = flags.FLAGS
     for name, value in {"output": f"runs/results/speed/table{options.table}", **TABLES[options.table]}.items():
         options.set_default(name, value)
+    works = {length: dict.fromkeys(options.systems, _work(length, options)) for length in options.lengths}
+    race.check(works.values(), options)
     rows = []
-    for length in options.lengths:
-        work = {
-            "length": length,
-            "source_lengths": "uniform" if options.table == "1" else "news",
-            "examples": options.examples,
-            "batch": options.batch_size,
-            "beam": 10,
-            "as_source": True,
-        }
+    for length, works_of_length in works.items():
         paper = printed.TABLE_3_SECONDS if length == 35 else {}
         if options.table == "1":
             paper = dict(zip(printed.TABLE_1_MODELS, printed.TABLE_1_SECONDS.get(length, ()), strict=False))
-        for row in tables.rows_of(length, race.race(dict.fromkeys(options.systems, work), options)):
+        for row in tables.rows_of(length, race.race(works_of_length, options)):
             system = systems.SYSTEMS[row["system"]]
             is_papers = not (system.selected or system.model) and system.precision == "float32"
             seconds = paper.get(names.model(system.attention)) if is_papers else None
@@ -65,6 +59,18 @@ def main() -> None:
     if options.examples < (number := TABLES[options.table]["examples"]):
         title += f" (SCALED DOWN from {number:,})"
     tables.write(rows, options, title=title)
+
+
+def _work(length: int, options: flags.FlagValues) -> dict[str, Any]:
+    """Returns the work of every system."""
+    return {
+        "length": length,
+        "source_lengths": "uniform" if options.table == "1" else "news",
+        "examples": options.examples,
+        "batch": options.batch_size,
+        "beam": 10,
+        "as_source": True,
+    }
 
 
 def define_flags() -> None:

@@ -9,7 +9,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 from typing import IO, Any, cast
 
@@ -77,9 +77,12 @@ def use_device(device: str) -> None:
         tf.config.set_visible_devices([], "GPU")
 
 
-def check(works: Mapping[str, Mapping[str, Any]], options: flags.FlagValues) -> None:
-    """Raises ConfigError if a system selects no more tokens than a batch's sources have, or the whole vocabulary."""
-    for name, work in works.items():
+def check(races: Iterable[Mapping[str, Mapping[str, Any]]], options: flags.FlagValues) -> None:
+    """Checks the works of several races. Call it before the first of them, as a later error would lose its times.
+
+    Raises ConfigError if a system selects no more tokens than a batch's sources have, or the whole vocabulary.
+    """
+    for name, work in itertools.chain.from_iterable(works.items() for works in races):
         whole = SimpleNamespace(**complete(name, work, options))
         source_tokens = worker.tokens_of_batch(whole) if whole.selected else 0
         if whole.selected and not source_tokens < whole.selected < whole.vocabulary:
@@ -90,11 +93,7 @@ def check(works: Mapping[str, Mapping[str, Any]], options: flags.FlagValues) -> 
 
 
 def race(works: Mapping[str, Mapping[str, Any]], options: flags.FlagValues) -> dict[str, Measured]:
-    """Warms up systems, each with its work, then times them in turns, `repeats` times.
-
-    Raises RunError, and ConfigError as `check`.
-    """
-    check(works, options)
+    """Warms up systems, each with its work, then times them in turns, `repeats` times. Raises RunError, OSError."""
     works = {name: complete(name, work, options) for name, work in works.items()}
     for folder in (options.logs, os.path.dirname(options.output)):
         files.make_folder(folder)
@@ -149,20 +148,20 @@ def _start(name: str, work: Mapping[str, Any], options: flags.FlagValues) -> lis
             )
         program = [python, str(PEERS / f"{worker.name}.py")]  # imports worker.py, which is beside it
     parts = work.get("processes", 1)
-    shared = {"threads": max(1, options.threads // parts), "parts": parts}
+    shares = [{"threads": (options.threads + part) // parts, "parts": parts, "part": part} for part in range(parts)]
     if options.device == "cpu" or not worker.is_ours:
         variables["CUDA_VISIBLE_DEVICES"] = ""
     with open(_log(name, options), "wb") as file:
         return [
             subprocess.Popen(
-                [*program, json.dumps({**work, **shared, "part": part})],
+                [*program, json.dumps({**work, **share})],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,
                 text=True,
                 env={**os.environ, **variables},
             )
-            for part in range(parts)
+            for share in shares
         ]
 
 

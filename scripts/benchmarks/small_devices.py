@@ -4,6 +4,7 @@ python scripts/benchmark.py small_devices
 """
 
 import itertools
+from typing import Any
 
 from absl import flags
 from studies import standalone
@@ -24,25 +25,29 @@ CACHED_TOKENS = 800
 
 
 def main() -> None:
-    options, rows, notes = flags.FLAGS, [], {}
+    options, rows = flags.FLAGS, []
     title = (
         f"Decode time of a batch, untrained models of {options.units} units, vocabulary {options.vocabulary:,}; L "
         "tokens in each source and, in all systems, in each hypothesis; only speed is compared, not quality"
     )
-    for length, beam, batch in itertools.product(options.lengths, options.beam_sizes, options.batch_sizes):
-        work = {"length": length, "source_lengths": length, "examples": batch, "beam": beam}
-        works = {
-            name: {**work, "batch": decoded_together(systems.SYSTEMS[name].worker, batch, beam * length, options)}
-            for name in options.systems
-        }
-        measured = race.race(works, options)
+    sizes = list(itertools.product(options.lengths, options.beam_sizes, options.batch_sizes))
+    works = [{name: _work(name, *size, options) for name in options.systems} for size in sizes]
+    race.check(works, options)
+    for (length, beam, batch), works_of_size in zip(sizes, works, strict=True):
+        measured = race.race(works_of_size, options)
         reference = measured.get(REFERENCE)
         for row in tables.rows_of(length, measured):
-            notes[row["system"]] = row.pop("notes")
             ratio = round(row["seconds"] / reference.median, 2) if reference else ""
             rows.append({"beam": beam, "batch": batch, **row, "time / CTranslate2 int8": ratio})
-        tables.store(options, rows, title=title, repeats=options.repeats, threads=options.threads, systems=notes)
-    print(f"\n{title}\n\n{formatting.markdown(rows)}")
+        table, notes = tables.without_notes(rows)
+        tables.store(options, table, title=title, repeats=options.repeats, threads=options.threads, systems=notes)
+    print(f"\n{title}\n\n{formatting.markdown(table)}")
+
+
+def _work(name: str, length: int, beam: int, batch: int, options: flags.FlagValues) -> dict[str, Any]:
+    """Returns the work of a system: to decode a batch of sources into hypotheses as long as they."""
+    together = decoded_together(systems.SYSTEMS[name].worker, batch, beam * length, options)
+    return {"length": length, "source_lengths": length, "examples": batch, "beam": beam, "batch": together}
 
 
 def decoded_together(worker: systems.Worker, batch: int, tokens: int, options: flags.FlagValues) -> int:

@@ -9,11 +9,13 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from absl import flags
 from matplotlib import ticker
 from studies.plots import draw_lines, label_ends, picture
+from studies.runs import groups
 
 from benchmarks.race import Measured
 from benchmarks.systems import SYSTEMS
@@ -60,8 +62,7 @@ def write(
     If there are several lengths, the picture shows the column `measure` against the length; both axes have the `scale`,
     "log" or "linear".
     """
-    table = [{key: row[key] for key in row if key != "notes"} for row in rows]
-    notes = {row["system"]: row["notes"] for row in rows}
+    table, notes = without_notes(rows)
     size = f"{options.units} units, two layers unless notes say otherwise, vocabulary {options.vocabulary:,}"
     size += f", {conditions()['device']}"
     caption = f"{title}: {size}, {options.threads} threads"
@@ -71,6 +72,13 @@ def write(
         labels = {"title": f"{title}\n{size}", "x": "length L, in tokens", "y": measure}
         draw(path, system_lines(rows, measure), scale=scale, **labels)
     print(f"\n{title}\n\n{formatting.markdown(table)}")
+
+
+def without_notes(rows: list[dict]) -> tuple[list[dict], dict[str, list[str]]]:
+    """Returns rows without their notes, and the notes of each system: several if they differ, as batches do by L."""
+    by_system = groups(rows, itemgetter("system")).items()
+    notes = {system: list(dict.fromkeys(row["notes"] for row in same)) for system, same in by_system}
+    return [{key: row[key] for key in row if key != "notes"} for row in rows], notes
 
 
 def define_output(table: str) -> None:
@@ -83,19 +91,28 @@ def define_output(table: str) -> None:
 def store(options: flags.FlagValues, rows: list[dict], *, title: str, **settings: Any) -> None:
     """Writes rows into the table at `options.output`, and their conditions into conditions.json, by their name.
 
-    The name is `options.measurement`, or else that of the table, which then has these rows alone. The conditions are
-    title, settings, command, versions, machine and load.
+    The name is `options.measurement`, or else that of the table, which then has these rows alone. Rows that were stored
+    so get that name when those of another measurement are added. The conditions are title, settings, command, versions,
+    machine and load.
     """
-    measured_under = {"title": title, **settings, **conditions(), "load_average": os.getloadavg()[0]}
-    path = f"{options.output}.csv"
+    folder, table = os.path.split(options.output)
+    path, conditions_path = f"{options.output}.csv", os.path.join(folder, "conditions.json")
+    stored = files.read_json(conditions_path) if os.path.exists(conditions_path) else {}
+    stored[_name(options)] = {"title": title, **settings, **conditions(), "load_average": os.getloadavg()[0]}
     if options.measurement:
-        others = files.read_csv(path) if os.path.exists(path) else []
-        names = {"measurement": options.measurement, "device": measured_under["device"]}
-        rows = [row for row in others if row["measurement"] != options.measurement] + [names | row for row in rows]
+        earlier = files.read_csv(path) if os.path.exists(path) else []
+        if earlier and "measurement" not in earlier[0]:
+            earlier = _named(earlier, table, stored)
+        others = [row for row in earlier if row["measurement"] != options.measurement]
+        rows = [*others, *_named(rows, options.measurement, stored)]
     files.write_csv(path, rows)
-    path = os.path.join(os.path.dirname(options.output), "conditions.json")
-    stored = files.read_json(path) if os.path.exists(path) else {}
-    files.write(path, json.dumps({**stored, _name(options): measured_under}, indent=2) + "\n")
+    files.write(conditions_path, json.dumps(stored, indent=2) + "\n")
+
+
+def _named(rows: list[dict], measurement: str, stored: Mapping[str, Any]) -> list[dict]:
+    """Returns the rows of a measurement with its name and device first; `stored` are the conditions by name."""
+    device = stored.get(measurement, {}).get("device", "")
+    return [{"measurement": measurement, "device": device, **row} for row in rows]
 
 
 def _name(options: flags.FlagValues) -> str:

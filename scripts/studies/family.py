@@ -45,8 +45,8 @@ def family(
 
 
 def rnnsearch_by_length(output: Output, runs: list[SweepRun]) -> None:
-    """Writes BLEU by source length of models that were trained on sentences up to a length."""
-    by_model = {f"{model_name(run)}, trained to {_max_length(run)}": bleu_by_length([run]) for run in runs}
+    """Writes BLEU by source length of models trained on sentences up to a length, both without the end of sentence."""
+    by_model = {f"{model_name(run)}, trained to {_max_length(run) - 1}": bleu_by_length([run]) for run in runs}
     rows = []
     for quarter in next(iter(by_model.values())):
         lengths, sentences = quarter
@@ -68,4 +68,5 @@ def _task(run: SweepRun) -> str:
 
 
 def _max_length(run: SweepRun) -> float:
+    """Returns the length of the longest source in training, with its end of sentence."""
     return run.config.data.max_source_length or math.inf

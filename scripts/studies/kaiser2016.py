@@ -134,7 +134,7 @@ def draw_translation(path: str, rows: list[dict[str, str]], title: str) -> None:
 def parsing(output: Output, runs: list[SweepRun]) -> None:
     """Writes F1 on the validation split by training step, and F1 and malformed trees on the test split.
 
-    The columns of the test split are empty for models without a finished run.
+    The columns of the test split are empty for models with an unfinished run.
     """
     rows = rows_by(runs, {"model": model_words}, count, _validation_f1, _test_f1)
     output.table(rows, "Parsing: F1 of labelled brackets, trees of a parser")
@@ -152,7 +152,7 @@ def _validation_f1(seeds: list[SweepRun]) -> dict[str, str]:
 
 
 def _test_f1(seeds: list[SweepRun]) -> dict[str, str]:
-    tested = [run for run in seeds if _F1 in run.result.scores]
+    tested = seeds if all(_F1 in run.result.scores for run in seeds) else []
     malformed = f"{statistics.mean(scores(tested, 'malformed_trees')):.1f}" if tested else ""
     return {**summary("test F1", scores(tested, _F1), ".1f"), "malformed trees, %": malformed}
 

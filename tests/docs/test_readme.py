@@ -110,6 +110,8 @@ def test_every_shipped_config_loads_and_states_its_score_cost_and_command():
         expand(config.load(str(path), []))
         header = "\n".join(line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#"))
         assert all(word in header for word in ("Expected ", "Cost", "Command")), path
+        for folder in re.findall(r"(?<!docs/)results/\w+(?:/\w+)?", header):
+            assert (ROOT / folder).exists(), folder
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if tables_in_pages.END in page(name)])

@@ -193,3 +193,12 @@ def test_the_table_of_memory_lengths_has_a_row_for_each_way_to_choose_one(tmp_pa
     rows = reproduce_tiny("memory_length", {"memory_length": DUPLICATE}, command, tmp_path, monkeypatch)
     assert [row["length of the memory"] for row in rows] == ["estimate", "search", "search, length_penalty: 1"]
     assert {row["seeds"] for row in rows} == {"2"}
+
+
+def test_the_test_split_of_parsing_has_scores_once_all_seeds_are_finished():
+    finished, unfinished = (
+        SimpleNamespace(result=SimpleNamespace(scores=scores))
+        for scores in ({"bracketing_f1": 70.0, "malformed_trees": 1.0}, {})
+    )
+    assert kaiser2016._test_f1([finished])["test F1"] == "70.0"
+    assert set(kaiser2016._test_f1([finished, unfinished]).values()) == {""}

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmarks import race, small_devices, systems, tables
+from benchmarks import decode, race, small_devices, systems, tables
 from benchmarks.peers import worker
 from helpers.repository import ROOT, run_python
 
@@ -60,6 +60,24 @@ def test_every_system_has_a_worker_and_an_environment():
         assert each.is_ours or f"make_environment {each.name} " in setup
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_processes_of_a_system_share_its_threads(threads, tmp_path, monkeypatch):
+    """A process of Marian has one, as its threads would divide a batch into parts with different limits of length."""
+    sizes = {"examples": 9, "batch_size": None, "source_length": None, "beam_size": 2, "threads": threads}
+    options = SimpleNamespace(**sizes, environments=str(tmp_path), logs=str(tmp_path), device="cpu")
+    works = []
+    monkeypatch.setattr(race.subprocess, "Popen", lambda command, **_: works.append(json.loads(command[-1])))
+    for name, processes in (("Joey NMT: Bahdanau", min(threads, 2)), ("Marian: Bahdanau", threads)):
+        folder = tmp_path / systems.SYSTEMS[name].worker.name / "bin"
+        folder.mkdir(parents=True)
+        (folder / "python").touch()
+        works.clear()
+        race._start(name, decode._work(name, 5, options), options)
+        assert [work["part"] for work in works] == list(range(processes))
+        assert sum(work["threads"] for work in works) == threads
+        assert sum(len(ids) for work in works for ids, _ in worker.batches(SimpleNamespace(**WORK | work))) == 9
+
+
 def test_a_worker_warms_up_by_decoding_all_of_its_work():
     code = (
         "import worker\n"
@@ -83,6 +101,8 @@ def conditions_of(table):
 
 def test_a_table_of_several_measurements_replaces_the_rows_of_one(tmp_path, monkeypatch):
     options = SimpleNamespace(output=str(tmp_path / "decode"), measurement=None)
+    monkeypatch.setattr(tables, "conditions", lambda: {"device": "TPU"})
+    tables.store(options, [{"L": 7, "seconds": 6.0}], title="T", repeats=1)
     for options.measurement, device, rows in (
         ("first", "CPU", [{"L": 5, "seconds": 1.0}]),
         ("second", "GPU", [{"L": 5, "seconds": 2.0, "fold s": 3}]),
@@ -91,10 +111,18 @@ def test_a_table_of_several_measurements_replaces_the_rows_of_one(tmp_path, monk
         monkeypatch.setattr(tables, "conditions", lambda device=device: {"device": device})
         tables.store(options, rows, title="T", repeats=len(rows))
     path = str(tmp_path / "decode.csv")
-    assert [row["device"] for row in files.read_csv(path)] == ["GPU", "CPU", "CPU"]
+    assert [row["device"] for row in files.read_csv(path)] == ["TPU", "GPU", "CPU", "CPU"]
+    assert tables.measured_rows(path, "decode") == [{"L": "7", "seconds": "6.0"}]
     assert tables.measured_rows(path, "second") == [{"L": "5", "seconds": "2.0", "fold s": "3"}]
     assert tables.measured_rows(path, "first") == [{"L": "5", "seconds": "4.0"}, {"L": "9", "seconds": "5.0"}]
     assert [conditions_of(tmp_path / name)["repeats"] for name in ("first", "second")] == [2, 1]
+
+
+def test_conditions_have_the_notes_of_each_length():
+    rows = [{"system": "A", "L": length, "notes": f"batch {batch}"} for length, batch in ((20, 8), (50, 8), (100, 2))]
+    table, notes = tables.without_notes([*rows, {"system": "B", "L": 20, "notes": ""}])
+    assert notes == {"A": ["batch 8", "batch 2"], "B": [""]}
+    assert table[0] == {"system": "A", "L": 20}
 
 
 @pytest.fixture
@@ -185,12 +213,19 @@ def test_a_table_of_the_paper_shows_the_ratios_of_the_paper(measure):
     assert caption.startswith("Table 3: decode time of 2 sources (SCALED DOWN from 2,169): ")
 
 
-def test_a_selection_that_does_not_fit_a_length_is_refused_before_anything_is_measured(command):
-    name = "memattn: memory, K = 32, selection"
-    arguments = ["--systems", name, "--vocabulary", "16000", "--lengths", "20,200", "--units", "8"]
-    result = command(ROOT, "scripts.benchmark", "decode", *arguments, may_fail=True)
+@pytest.mark.parametrize(
+    ("name", "sizes", "tokens"),
+    [
+        ("decode", ["--lengths", "20,200"], "3,268"),
+        ("paper", ["--lengths", "20,200"], "3,302"),
+        ("small_devices", ["--lengths", "25", "--beam_sizes", "1", "--batch_sizes", "1,128"], "3,200"),
+    ],
+)
+def test_a_selection_that_does_not_fit_a_length_is_refused_before_anything_is_measured(command, name, sizes, tokens):
+    arguments = ["--systems", "memattn: memory, K = 32, selection", "--vocabulary", "16000", "--units", "8", *sizes]
+    result = command(ROOT, "scripts.benchmark", name, *arguments, may_fail=True)
     assert (result.returncode, result.stdout) == (2, "")
-    assert "batches of fewer source tokens, not 3,268" in result.stderr
+    assert f"batches of fewer source tokens, not {tokens}" in result.stderr
 
 
 def test_a_library_that_is_not_installed_is_named(command, tmp_path):

@@ -333,7 +333,7 @@ def test_bleu_by_length_scores_the_sentences_of_each_range_of_lengths(output, tm
     (tmp_path / "vocab.txt").write_text("a\nb\n", encoding="utf-8")
     for name in ("valid.source", "valid.target"):
         (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    data = DataConfig(folder=str(tmp_path), copy=CopyConfig(max_length=8))
+    data = DataConfig(folder=str(tmp_path), copy=CopyConfig(max_length=8), max_source_length=9)
     runs = []
     for name, shortest_wrong in (("none", 5), ("bahdanau", 100)):
         hypotheses = [line.replace("a", "b") if len(line.split()) >= shortest_wrong else line for line in lines]
@@ -345,8 +345,8 @@ def test_bleu_by_length_scores_the_sentences_of_each_range_of_lengths(output, tm
     rows = rows_of(output)
     assert [row["source tokens"] for row in rows] == ["1-2", "3-4", "5-6", "7-8"]
     assert [row["sentences"] for row in rows] == ["2"] * 4
-    assert [row["bahdanau, trained to inf"] for row in rows[1:]] == ["100.00"] * 3
-    assert [row["none, trained to inf"] for row in rows[1:]] == ["100.00", "0.00", "0.00"]
+    assert [row["bahdanau, trained to 8"] for row in rows[1:]] == ["100.00"] * 3
+    assert [row["none, trained to 8"] for row in rows[1:]] == ["100.00", "0.00", "0.00"]
 
 
 def test_a_missing_corpus_is_reported_before_anything_is_trained(monkeypatch, tmp_path):

@@ -11,6 +11,7 @@ from helpers.runs import NO_STRATEGY, evaluate
 from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
 
 from memattn import config as configs
+from memattn.errors import ConfigError
 from memattn.plain_values import Loader
 from memattn.runs.trained import load
 from memattn.training.trainer import train
@@ -89,6 +90,16 @@ def converted(**changes):
 def test_former_options_of_memory_become_the_mechanism_that_has_them_now(changes, expected):
     attention = converted(model={"attention": {**FORMER, **changes}}).model.attention
     assert {name: attention[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("changes", [{"read": "additive"}, {"encoder_scoring": "softmax_time"}], ids=str)
+def test_a_former_memory_that_no_mechanism_is_now_stays_as_it_is(changes, tmp_path):
+    path, attention = tmp_path / "config.yaml", {**FORMER, **changes, "position_encoding": True}
+    text = yaml.safe_dump({"data": {}, "model": {"attention": attention}, "training": {}})
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=f"^{path}: model.attention: no mechanism has position_encoding beside "):
+        main(str(tmp_path))
+    assert path.read_text() == text
 
 
 def test_keys_of_other_kinds_of_models_go_and_stop_at_bleu_becomes_stop_at():

@@ -2,6 +2,7 @@
 
 import functools
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import transformer
 from keras import ops
 from transformer import MODELS, Transformer, search
 
+from memattn import files
 from memattn.data import tasks
 from memattn.data.config import CopyConfig
 from memattn.data.vocabulary import EOS, PAD
@@ -87,6 +89,61 @@ def test_a_row_over_seeds_has_means_and_the_range():
     scored = [{**model, "sacrebleu": bleu, "token accuracy": "90.00"} for bleu in ("80.00", "81.00")]
     (row,) = transformer.over_seeds(scored)
     assert row == {**model, "seeds": 2, "BLEU": "80.50", "min-max": "80.00-81.00", "token accuracy": "90.00"}
+
+
+@pytest.fixture
+def run_script(tmp_path, monkeypatch):
+    """run_script(flags...) calls the script's `main`; returns the rows of the table."""
+
+    def run(*, times):
+        chosen = {"tasks": ["bible"], "seeds": [1], "lengths": [25, 50], "models": ["all states"]}
+        options = SimpleNamespace(**chosen, times=times, output=f"{tmp_path}/")
+        monkeypatch.setattr(transformer.flags, "FLAGS", options)
+        transformer.main()
+        return files.read_csv(str(tmp_path / ("times.csv" if times else "table.csv")))
+
+    return run
+
+
+def test_a_training_that_was_stopped_between_corpora_leaves_no_row_twice(run_script, tmp_path, monkeypatch):
+    corpora, stops = list(transformer.TASKS["bible"]), [True, False]
+
+    def results(*_, seed):
+        for task in corpora:
+            yield {"task": task, "decoder reads": "all states", "seed": seed, "K": "", **scores}
+            if stops[0]:
+                raise KeyboardInterrupt
+
+    scores = {"sacrebleu": "1.00", "token accuracy": "2.00"}
+    monkeypatch.setattr(transformer, "results", results)
+    with pytest.raises(KeyboardInterrupt):
+        run_script(times=False)
+    stops.pop(0)
+    for _ in range(2):  # the second time, nothing is left to do
+        assert [row["task"] for row in run_script(times=False)] == corpora
+        assert {row["seeds"] for row in files.read_csv(str(tmp_path / "seeds.csv"))} == {"1"}
+
+
+def test_times_that_are_measured_again_replace_the_former(run_script, monkeypatch):
+    def decode_times(length, names, *, beam, batch):
+        row = {"beam": beam, "sources at once": batch, "S": length}
+        return [{**row, "decoder reads": name, "ms a token": next(milliseconds)} for name in names]
+
+    milliseconds = iter(range(100))
+    monkeypatch.setattr(transformer, "decode_times", decode_times)
+    monkeypatch.setattr(transformer, "draw_times", lambda path, rows: None)
+    for first in (0, 4):
+        rows = run_script(times=True)
+        assert [(row["beam"], row["S"]) for row in rows] == [("1", "25"), ("1", "50"), ("5", "25"), ("5", "50")]
+        assert [row["ms a token"] for row in rows] == [str(first + number) for number in range(4)]
+
+
+@pytest.mark.parametrize("flag", ["tasks", "models"])
+def test_an_unknown_task_or_model_is_named(command, flag, tmp_path):
+    arguments = [f"--{flag}", "coppy", "--output", f"{tmp_path}/"]
+    result = command(tmp_path, "scripts.transformer", *arguments, may_fail=True)
+    assert result.returncode == 2
+    assert f"error: --{flag}: 'coppy' is none of " in result.stderr
 
 
 @pytest.mark.long

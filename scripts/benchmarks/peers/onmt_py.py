@@ -19,7 +19,7 @@ torch.manual_seed(0)
 symbols = [f"w{i}" for i in range(work.vocabulary - 4)]
 tokens = ["<unk>", "<blank>", "<s>", "</s>", *symbols]
 vocabularies = dict_to_vocabs({"data_task": "seq2seq", "src": tokens, "tgt": tokens})
-BLANK = 1
+BLANK, END = 1, 3
 parser = ArgumentParser()
 train_opts(parser)
 settings, _ = parser.parse_known_args(
@@ -57,4 +57,4 @@ def decode(ids, lengths):
     return np.stack([best[0].numpy() for best in result["predictions"]])
 
 
-worker.serve_decoding(work, versions, notes, decode)
+worker.serve_decoding(work, versions, notes, decode, END)
