@@ -17,17 +17,12 @@ from absl import flags
 from spoken_captions import spoken_words
 
 from memattn import files
-from memattn.data.preparation.commands import check_unused, define_speech_flags, prepare_speech
+from memattn.data.preparation.commands import define_speech_flags, prepare_speech
 from memattn.errors import ConfigError
 
 # Where Debian's package puts the texts of the prompts, and the recordings.
 TEXTS = "/usr/share/doc/asterisk-core-sounds-en/core-sounds-en.txt.gz"
 SOUNDS = "/usr/share/asterisk/sounds/en_US_f_Allison"
-
-
-def check() -> None:
-    if flags.FLAGS.vocabulary_of:
-        check_unused(flags.FLAGS, ("bpe_units",), "units")
 
 
 def main() -> None:
@@ -73,4 +68,4 @@ def read_prompts(texts: str, sounds: str) -> list[dict[str, str]]:
 if __name__ == "__main__":
     flags.DEFINE_string("vocabulary_of", "data/espeak", "Prepared corpus whose vocabulary and statistics are used.")
     define_speech_flags("data/asterisk")
-    cli.run(main, tensorflow=True, check=check)
+    cli.run(main, tensorflow=True)

@@ -159,12 +159,6 @@ def test_short_prompts_with_a_recording_are_split(tmp_path):
         asterisk_prompts.write_manifests(str(tmp_path / "missing.gz"), sounds, str(folder))
 
 
-@pytest.mark.slow
-def test_bpe_units_of_prompts_are_refused_as_another_corpus_gives_the_units(tmp_path):
-    result = run_python(ROOT / "data/asterisk_prompts.py", "--bpe_units=9", folder=tmp_path, may_fail=True)
-    assert result.stderr == "error: --bpe_units: without effect, because --vocabulary_of gives units\n"
-
-
 # Writes its arguments in place of a recording.
 FAKE = """#!/bin/sh
 if [ "$1" = --version ]; then echo "eSpeak NG text-to-speech: 1.5  Data at: /nowhere"; exit; fi
