@@ -66,7 +66,7 @@ def evaluate_model(
     split: str = "valid",
     overrides: Sequence[str] = (),
     *,
-    files: tuple[str, str] | None = None,
+    files: tuple[str | os.PathLike[str], str | os.PathLike[str]] | None = None,
     average: int | None = None,
     repeats: int = 1,
     num_plots: int = 0,
@@ -105,7 +105,7 @@ def evaluate_model(
     if len(run_dirs) > 1 and not output_dir:
         raise ConfigError("output_dir: required for an ensemble's results")
     trained = load([os.fspath(each) for each in run_dirs], overrides, average)
-    test_set = read_files(trained, *files) if files else read_split(trained, split)
+    test_set = read_files(trained, *[os.fspath(path) for path in files]) if files else read_split(trained, split)
     folder = os.fspath(output_dir or Run(run_dirs[0]).results_folder(test_set.name))
     make_folder(folder)  # if this fails, it does before the decoding
     evaluation = evaluate(trained, test_set, repeats=repeats, rouge=rouge)

@@ -41,7 +41,8 @@ def exporter(name: str) -> Callable[..., None]:
     try:
         from memattn.onnx_export import export as onnx_export
     except ImportError as error:
-        raise ConfigError(f"--format {name}: needs the package {error.name}; pip install 'memattn[onnx]'") from error
+        problem = f"--format {name}: needs the package {error.name}, of the extra `onnx`"
+        raise ConfigError(f"{problem}: pip install -e '.[onnx]' in the clone") from error
     return functools.partial(onnx_export.export, int8=name == "onnx-int8")
 
 

@@ -94,17 +94,20 @@ def _size(folder: str) -> int:
 
 def _description(trained: "Trained") -> dict[str, Any]:
     """Returns what the page says about a model, and how to search with it."""
+    from memattn.runs.checkpoints import step_of
+
     (run,), config, attention = trained.runs, trained.config, styles.attention(trained.config)
-    best, pairs = max(run.validations, key=lambda row: float(row["bleu"])), run.metadata["training_pairs"]
+    step, pairs = step_of(trained.checkpoints[0]), run.metadata["training_pairs"]
+    validation = next(row for row in run.validations if int(row["step"]) == step)
     return {
         "name": styles.words(attention),
         "colour": _colour(attention),
         "mechanism": attention["name"],
         "slots": attention.get("num_slots", 0),
         "units": config.model.units,
-        "bleu": float(best["bleu"]),
-        "step": int(best["step"]),
-        "epochs": int(best["examples"]) / pairs,
+        "bleu": float(validation["bleu"]),
+        "step": step,
+        "epochs": int(validation["examples"]) / pairs,
         "training_pairs": pairs,
         "max_source_length": trained.max_source_length,
         **{key: getattr(config.decoding, key) for key in ("length_penalty", "max_length_ratio", "max_length")},

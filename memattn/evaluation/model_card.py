@@ -109,6 +109,7 @@ def _command(result: Result, run_dirs: list[str]) -> str:
         flags.append(f"--average {len(result.checkpoints) // len(run_dirs)}")
     flags += [f"--set {shlex.quote(override)}" for override in result.overrides]
     if result.config["data"]["source"] != "tokens":
+        flags += ["--output_dir RESULTS"] if len(run_dirs) > 1 else []
         return f"```\nmemattn-eval {' '.join(flags)} --set data.folder=FOLDER --split SPLIT\n```"
     return f"```\nmemattn-translate {' '.join(flags)} < source.txt > translations.txt\n```"
 

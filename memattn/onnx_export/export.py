@@ -27,7 +27,7 @@ def export(trained: Trained, folder: str, *, int8: bool = False) -> None:
     """Writes a new folder for `memattn-onnx`, which appears when it is complete. Raises ConfigError, OSError.
 
     The graphs take sources of any length. With `int8`, weights are integers of 8 bits, and so the inputs of their
-    products.
+    products, which are rounded by the range of a whole batch: results depend slightly on its other sources.
     """
     with exporting.new_folder(trained, folder, problems=_problems(trained)) as unfinished:
         model = cast(Seq2Seq, trained.models[0])

@@ -13,7 +13,7 @@ from memattn.config import Config
 from memattn.data import corpus
 from memattn.data.sentences import Sentences
 from memattn.data.vocabulary import EOS, SPECIAL_TOKENS, split_words
-from memattn.errors import ConfigError, RunError
+from memattn.errors import ConfigError, DataError, RunError
 from memattn.evaluation import plots
 from memattn.evaluation.evaluate import TestSet, read_split
 from memattn.evaluation.metrics import METRICS
@@ -54,17 +54,21 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
     corpus.check_split(data, split)
     sources = [split_words(line) for line in read_lines(os.path.join(data, f"{split}.source"))]
     targets, _ = corpus.read_references(data, split)
+    text = run.tokenizer.decode([*sources, *targets])
     result = run.result(split)
     hypotheses, references = run.translations(split) if result else ([], [])
     if result:
         evaluated = {f"{folder}: hypotheses": len(hypotheses), f"{folder}: references": len(references)}
         corpus.check_line_counts({f"{data}: {split}": len(sources), **evaluated})
+        if references != text[len(sources) :]:
+            problem = f"its evaluation on {split} has other references than {data}"
+            raise DataError(f"{folder}: {problem}; name their folder by --set data.folder=..., or repeat memattn-eval")
     return ReportedRun(
         folder=folder,
         config=config,
         curves=curves,
         sources=sources,
-        text=run.tokenizer.decode([*sources, *targets]),
+        text=text,
         by_characters=run.tokenizer.by_characters,
         result=result,
         hypotheses=hypotheses,

@@ -99,6 +99,9 @@ def test_the_page_trains_evaluates_and_loads_a_run_and_the_process_stays_unchang
     assert [row["step"] for row in rows] == [3, 6]
     assert names["result"].to_json() == read_json("runs/small/eval/valid/result.json")
     assert evaluate("runs/small", plots=1)["bleu"] == names["result"].scores["bleu"]
+    (tmp_path / "lines").write_text("1 2\n\n", encoding="utf-8")
+    result = memattn.evaluate_model(tmp_path / "runs/small", files=(tmp_path / "lines", tmp_path / "lines"))
+    assert (result.sentences, result.split) == (2, str(tmp_path / "lines"))
     with pytest.warns(UserWarning, match="tokens are not in the vocabulary"):  # the run knows few symbols
         translations = run_block("memattn.load(", tmp_path, monkeypatch)["translations"]
     assert (len(translations), translations[1]) == (3, "")

@@ -1,5 +1,6 @@
 """The result of an evaluation, and the files, pages and tables that show it."""
 
+import dataclasses
 import json
 import os
 import re
@@ -59,6 +60,12 @@ def test_summary_card_and_table_show_the_scores_and_leave_missing_ones_out(resul
     assert cells == ["50.25", "", "", "25.0", "1.5"]  # the output of a task is no text
     text_config = configs.from_dict({**result.config, "data": {"folder": str(tmp_path)}})
     assert tables.row(run._replace(config=text_config))["chrF"] == "61.50"
+
+
+def test_the_card_of_an_ensemble_of_speech_models_has_a_command_with_a_folder_for_its_results(result):
+    config = {**result.config, "data": {"source": "features"}}
+    ensemble = dataclasses.replace(result, config=config, checkpoints=["runs/a/best/step-1", "runs/b/best/step-2"])
+    assert "memattn-eval --run_dir runs/a --run_dir runs/b --output_dir RESULTS --set data" in model_card(ensemble)
 
 
 @pytest.fixture(scope="module")

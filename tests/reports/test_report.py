@@ -247,6 +247,9 @@ def test_missing_scores_are_left_out_and_runs_that_cannot_be_reported_are_refuse
     (evaluation / "references.txt").write_text("a\n")
     with pytest.raises(DataError, match="valid has 12 lines .* and memory: references has 1 lines"):
         content.read("memory", "valid", [])
+    (evaluation / "references.txt").write_text(12 * "a\n")
+    with pytest.raises(DataError, match="memory: its evaluation on valid has other references than data/.*; name"):
+        content.read("memory", "valid", [])
     (evaluation / "result.json").write_text("{}")
     with pytest.raises(DataError, match="result.json: config is missing"):
         content.read("memory", "valid", [])

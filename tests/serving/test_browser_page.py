@@ -7,11 +7,14 @@ import queue
 import re
 import subprocess
 import threading
+from types import SimpleNamespace
 
+import browser_page
 import pytest
 from helpers.files import lines_of
 from helpers.pages import browser
 from helpers.repository import ROOT, run_python
+from helpers.runs import tiny
 
 from memattn.runs.trained import load
 
@@ -81,6 +84,14 @@ for (const width of [400, 1400]) {
 }
 await fetch("results", { method: "POST", body: JSON.stringify({ results, times, shown }) });
 </script>"""
+
+
+def test_the_bleu_of_a_model_is_that_of_its_weights_although_another_one_is_higher():
+    rows = [{"step": str(step), "bleu": str(bleu), "examples": "30"} for step, bleu in ((3, 9.5), (6, 7.25), (9, 8))]
+    run = SimpleNamespace(validations=rows, metadata={"training_pairs": 60})
+    trained = SimpleNamespace(runs=[run], config=tiny({}), checkpoints=["run/best/step-6"], max_source_length=5)
+    description = browser_page._description(trained)
+    assert (description["step"], description["bleu"], description["epochs"]) == (6, 7.25, 0.5)
 
 
 @pytest.fixture(scope="module")
