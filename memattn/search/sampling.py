@@ -70,7 +70,8 @@ def sample(
     if temperature < 1e-6 or (top_k is not None and top_k < 1) or not 0 < (1.0 if top_p is None else top_p) <= 1:
         problem = "temperature must be at least 1e-6, top_k at least 1, top_p above 0 and at most 1"
         raise ValueError(f"{problem}, not {temperature}, {top_k} and {top_p}")
-    uniforms = tf.convert_to_tensor(uniforms)
+    uniforms = tf.cast(tf.convert_to_tensor(uniforms), tf.float32)
+    start, end = tf.cast(start, tf.int32), tf.cast(end, tf.int32)
     steps, n = tf.shape(uniforms)[0], uniforms.shape[2]
     max_lengths = tf.cast(tf.convert_to_tensor(max_lengths), tf.int32)
     batch = tf.shape(max_lengths)[0]

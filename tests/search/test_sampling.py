@@ -72,6 +72,17 @@ def test_samples_end_at_the_end_of_sentence_or_maximum_length_and_are_sorted(jit
         np.testing.assert_allclose(score, expected, rtol=1e-5)
 
 
+def test_random_numbers_and_ids_may_have_64_bits():
+    def step(tokens, state):
+        return tf.gather(tf.constant(np.log([[0.1, 0.2, 0.7]] * 3), tf.float32), tokens), state
+
+    uniforms, limits = np.random.default_rng(1).random([4, 1, 9]), {"max_lengths": [4]}
+    expected = sample(step, (), uniforms=uniforms.astype(np.float32), start=0, end=1, **limits)
+    ids = {name: tf.constant(value, tf.int64) for name, value in {"start": 0, "end": 1}.items()}
+    for actual, values in zip(sample(step, (), uniforms=uniforms, **ids, **limits), expected, strict=True):
+        np.testing.assert_array_equal(actual, values)
+
+
 def searcher(model, **options):
     sampling = {key: options.pop(key) for key in ("seed", "top_k", "top_p", "temperature") if key in options}
     config = DecodingConfig(
