@@ -139,12 +139,9 @@ def draw(
     if top_p:
         more_probable = tf.cumsum(probabilities, -1, exclusive=True)
         probabilities = tf.where(more_probable < top_p, probabilities, 0.0)
-    cumulative = tf.cumsum(probabilities, -1)
-    total = cumulative[:, :, -1:]
-
-    def count(condition):
-        return tf.reduce_sum(tf.cast(condition, tf.int32), -1)
-
-    rank = count(cumulative <= uniforms[:, :, None] * total)
-    rank = tf.minimum(rank, count(cumulative < total))  # a rounded product may reach the total
+    # XLA adds in an order that makes sums differ by rounding even where the probability is 0.
+    cumulative = tf.where(probabilities > 0, tf.cumsum(probabilities, -1), 0.0)
+    total = tf.reduce_max(cumulative, -1, keepdims=True)
+    passes = (cumulative > uniforms[:, :, None] * total) | (cumulative == total)  # a rounded product may be the total
+    rank = tf.argmax(tf.cast(passes, tf.int32), -1, tf.int32)  # the first that is true
     return rank if ids is None else tf.gather(ids, rank, batch_dims=2)

@@ -42,6 +42,19 @@ def test_tokens_of_probability_0_are_never_drawn(options):
     assert set(tokens.numpy().ravel()) <= {1, 3}
 
 
+@pytest.mark.parametrize("jit_compile", [False, slow(True)])
+def test_rounded_sums_over_a_large_vocabulary_draw_no_token_of_probability_0(jit_compile):
+    """The random numbers lie at the boundaries between tokens."""
+    random = np.random.default_rng(0)
+    logits = np.where(random.random(4_000) < 0.03, random.normal(scale=2, size=4_000), -np.inf).astype(np.float32)
+    cumulative = tf.function(tf.cumsum, jit_compile=jit_compile)(tf.nn.softmax(logits)[None, None], -1).numpy()
+    uniforms = np.unique(np.minimum(cumulative, np.nextafter(np.float32(1), np.float32(0))))
+    options = {"temperature": 1.0, "top_k": None, "top_p": None}
+    run = tf.function(lambda logits, uniforms: draw(logits, uniforms, **options), jit_compile=jit_compile)
+    tokens = run(tf.constant(np.tile(logits, [1, len(uniforms), 1])), tf.constant(uniforms[None])).numpy()
+    assert np.isfinite(logits[tokens]).all()
+
+
 def drawn(table, *, samples, max_lengths=(6,), jit_compile=False, **options):
     """Samples with logits that depend on the last token alone, a row of `table` [V, V]; 0 starts, 1 ends."""
 
