@@ -53,6 +53,7 @@ class AttentionMechanism(ConfiguredLayer):
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.supports_masking = True
+        self._autocast = False  # of Keras 2, which would cast the query without its mask; `call` casts
         self.supports_jit = ops.COMPILES_RECURRENCE or not self.is_recurrent  # of Keras 3
         self._seeds = ops.seed_generator()
         self._shapes = None
@@ -239,25 +240,31 @@ class NoAttention(AttentionMechanism):
         return query[:, :, :0], state
 
 
-_ADVICE = {  # on wrong ranks
-    **dict.fromkeys(["query", "value"], "; a recurrent layer before it needs return_sequences=True"),
-    "value_mask": "; from lengths: arange(S) < lengths[:, None]",
-}
-
-
 def _check_shapes(query, value, query_mask, value_mask) -> None:
     """Raises ValueError for shapes that `call` does not take."""
-    axes = {"query": "[B, T, U]", "value": "[B, S, D]", "query_mask": "[B, T]", "value_mask": "[B, S]"}
-    tensors = zip(axes, (query, value, query_mask, value_mask), strict=True)
-    shapes = {name: _shape(name, tensor) for name, tensor in tensors if tensor is not None}
-    for name, shape in shapes.items():
-        if len(shape) != axes[name].count(",") + 1:
-            raise ValueError(f"{name}: expected {axes[name]}, not shape {shape}{_ADVICE.get(name, '')}")
-        masked_axes = shapes[name.removesuffix("_mask")][:2]
-        if name.endswith("_mask") and not _compatible(shape, masked_axes):
-            raise ValueError(f"{name}: expected {axes[name]} = {masked_axes}, not shape {shape}")
-    if not _compatible(shapes["query"][:1], shapes["value"][:1]):
-        raise ValueError(f"query {shapes['query']} and value {shapes['value']}: batches of different sizes")
+    queries = masked_shape("query", "[B, T, U]", query, "query_mask", query_mask)
+    values = masked_shape("value", "[B, S, D]", value, "value_mask", value_mask)
+    if not _compatible(queries[:1], values[:1]):
+        raise ValueError(f"query {queries} and value {values}: batches of different sizes")
+
+
+def masked_shape(name: str, axes: str, tensor: Any, mask_name: str, mask: Any) -> tuple:
+    """Returns the shape of a tensor with the three `axes`, written "[B, S, D]", and perhaps a mask of the first two.
+
+    Raises ValueError if tensor or mask have other axes.
+    """
+    shape = _shape(name, tensor)
+    if len(shape) != 3:
+        advice = "a recurrent layer before it needs return_sequences=True"
+        raise ValueError(f"{name}: expected {axes}, not shape {shape}; {advice}")
+    if mask is not None:
+        mask_shape, (_, length, _) = _shape(mask_name, mask), axes.strip("[]").split(", ")
+        if len(mask_shape) != 2:
+            advice = f"from lengths: arange({length}) < lengths[:, None]"
+            raise ValueError(f"{mask_name}: expected [B, {length}], not shape {mask_shape}; {advice}")
+        if not _compatible(mask_shape, shape[:2]):
+            raise ValueError(f"{mask_name}: expected [B, {length}] = {shape[:2]}, not shape {mask_shape}")
+    return shape
 
 
 def _compatible(first: tuple, second: tuple) -> bool:

@@ -74,7 +74,7 @@ class LuongAttention(AttentionMechanism):
         self, *, units: PositiveInt, scale: Scale = 1.0, initializer: Initializer = "glorot_uniform", **kwargs
     ):
         super().__init__(**kwargs)
-        self.units, self.scale = int(units), scale
+        self.units, self.scale = int(units), float(scale)
         self.initializer = initializer
         self.key_layer = self.make_dense(self.units, "key")
 
@@ -104,7 +104,7 @@ class LuongDotAttention(AttentionMechanism):
 
     def __init__(self, *, scale: Scale = 1.0, **kwargs):
         super().__init__(**kwargs)
-        self.scale = scale
+        self.scale = float(scale)
 
     def memorize(self, states, mask):
         return {"values": states, "mask": mask}

@@ -108,7 +108,8 @@ class MonotonicAttention(AttentionMechanism):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.units, self.offset, self.noise, self.test_mode = int(units), offset, noise, test_mode
+        self.units, self.test_mode = int(units), test_mode
+        self.offset, self.noise = float(offset), float(noise)
         self.initializer = initializer
         self.stop_energy = self._make_energy(offset, "stop")
 

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import keras
 
 from memattn.attention import ops
+from memattn.attention.base import masked_shape
 from memattn.attention.configured import ConfiguredLayer, Initializer
 from memattn.attention.slots import SlotReader
 from memattn.options import PositiveInt
@@ -123,8 +124,10 @@ class SlotMemory(ConfiguredLayer):
     def call(self, states, mask=None, return_attention_scores=False):
         """Returns the slots [B, K, D] of states [B, S, D].
 
-        With `return_attention_scores`, returns the pair of the slots and the weights [B, K, S] that wrote them.
+        With `return_attention_scores`, returns the pair of the slots and the weights [B, K, S] that wrote them. Raises
+        ValueError for other shapes and for ragged tensors.
         """
+        masked_shape("states", "[B, S, D]", states, "mask", mask)
         mask = ops.ones(ops.shape(states)[:2], "bool") if mask is None else ops.cast(mask, "bool")
         alpha = self._alpha(states, mask)
         slots = ops.matmul(alpha, states, transpose_a=True)
@@ -148,6 +151,7 @@ class SlotMemory(ConfiguredLayer):
 
     def compute_output_spec(self, states, mask=None, return_attention_scores=False):
         """Returns symbolic outputs for the functional API of Keras 3."""
+        masked_shape("states", "[B, S, D]", states, "mask", mask)
         shapes = [self.compute_output_shape(states.shape), (states.shape[0], self.num_slots, states.shape[1])]
         slots, weights = (keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
         return (slots, weights) if return_attention_scores else slots

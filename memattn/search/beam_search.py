@@ -98,6 +98,8 @@ def beam_search(
         raise ValueError("max_steps must be at least 1; weights and no_repeat_ngram_size must not be negative")
     if (attended is None) != (covered is None) or (coverage_penalty_weight and attended is None):
         raise ValueError("coverage_penalty_weight: needs attended and covered, which need each other")
+    max_steps = int(max_steps)  # NumPy's 64 bits would widen the tensors made of it
+    start, end = tf.cast(start, tf.int32), tf.cast(end, tf.int32)
     max_lengths = tf.minimum(tf.cast(tf.convert_to_tensor(max_lengths), tf.int32), max_steps)
     largest_penalty = length_penalty(max_lengths, length_penalty_weight)[:, None]
     batch = tf.shape(max_lengths)[0]
@@ -142,7 +144,7 @@ def beam_search(
         scores = log_probs / length_penalty(lengths, length_penalty_weight)
         covered = beam.covered
         if attended is not None:
-            covered = tf.where(had_ended, covered, covered + attended(state))
+            covered = tf.where(had_ended, covered, covered + tf.cast(attended(state), tf.float32))
             scores += coverage_penalty(covered, coverage_penalty_weight)[:, :, None]
         flat = [-1, beam_size * number]
         scores, best = tf.math.top_k(tf.reshape(scores, flat), beam_size)

@@ -70,7 +70,8 @@ def sample(
     if temperature < 1e-6 or (top_k is not None and top_k < 1) or not 0 < (1.0 if top_p is None else top_p) <= 1:
         problem = "temperature must be at least 1e-6, top_k at least 1, top_p above 0 and at most 1"
         raise ValueError(f"{problem}, not {temperature}, {top_k} and {top_p}")
-    uniforms = tf.convert_to_tensor(uniforms)
+    uniforms = tf.cast(tf.convert_to_tensor(uniforms), tf.float32)
+    start, end = tf.cast(start, tf.int32), tf.cast(end, tf.int32)
     steps, n = tf.shape(uniforms)[0], uniforms.shape[2]
     max_lengths = tf.cast(tf.convert_to_tensor(max_lengths), tf.int32)
     batch = tf.shape(max_lengths)[0]
@@ -138,12 +139,9 @@ def draw(
     if top_p:
         more_probable = tf.cumsum(probabilities, -1, exclusive=True)
         probabilities = tf.where(more_probable < top_p, probabilities, 0.0)
-    cumulative = tf.cumsum(probabilities, -1)
-    total = cumulative[:, :, -1:]
-
-    def count(condition):
-        return tf.reduce_sum(tf.cast(condition, tf.int32), -1)
-
-    rank = count(cumulative <= uniforms[:, :, None] * total)
-    rank = tf.minimum(rank, count(cumulative < total))  # a rounded product may reach the total
+    # XLA adds in an order that makes sums differ by rounding even where the probability is 0.
+    cumulative = tf.where(probabilities > 0, tf.cumsum(probabilities, -1), 0.0)
+    total = tf.reduce_max(cumulative, -1, keepdims=True)
+    passes = (cumulative > uniforms[:, :, None] * total) | (cumulative == total)  # a rounded product may be the total
+    rank = tf.argmax(tf.cast(passes, tf.int32), -1, tf.int32)  # the first that is true
     return rank if ids is None else tf.gather(ids, rank, batch_dims=2)

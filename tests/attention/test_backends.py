@@ -145,6 +145,16 @@ def test_half_precision_is_near_float32(name, policy):
         assert np.isfinite(model.fit(*examples(), batch_size=8, verbose=0).history["loss"]).all()
 
 
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_outputs_have_the_compute_dtype(name):
+    """Also with options that are numbers of NumPy, such as 1 / np.sqrt(U), which JAX would take for float64."""
+    known = MECHANISMS[name].constructor_arguments()
+    layer = make(name, {key: 1 / np.sqrt(WIDTH) for key in ("scale", "noise") if key in known}, dtype="mixed_float16")
+    (query, value, *_), *_ = stored(name)
+    outputs = layer(query, value, return_attention_scores=True, training=True)
+    assert [keras.backend.standardize_dtype(output.dtype) for output in outputs] == ["float16"] * 2
+
+
 @pytest.mark.slow
 def test_the_noise_of_each_training_step_is_new():
     model = small_model("monotonic", {})

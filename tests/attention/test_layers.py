@@ -141,11 +141,12 @@ def test_masks_may_be_lists_and_arrays(case):
 
 
 @on_representatives
-def test_masks_of_embeddings_reach_the_layers_around(case):
-    """Padding of the query has a context of zeros, and stays masked for the next layer."""
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_masks_of_embeddings_reach_the_layers_around(case, dtype):
+    """Padding of the query has a context of zeros, and stays masked for the next layer, whatever types these have."""
     ids = tf.constant([[4, 5, 6, 7, 0], [8, 4, 0, 0, 0]])
     embedded = tf.keras.layers.Embedding(9, D, mask_zero=True)(ids)
-    layer = make(*case)
+    layer = make(*case, dtype=dtype)
     context = layer(embedded, embedded)
     explicit = layer(tf.identity(embedded), tf.identity(embedded), query_mask=ids != 0, value_mask=ids != 0)
     np.testing.assert_allclose(context, explicit, atol=1e-6)

@@ -194,6 +194,21 @@ def test_options_of_the_layer_are_checked():
         SlotMemory(3, "window")
 
 
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (([2, 6],), r"states: expected \[B, S, D\], not shape \(2, 6\)"),
+        (([2, 5, 6], [2, 1, 5]), r"mask: expected \[B, S\], not shape \(2, 1, 5\); from lengths"),
+        (([2, 5, 6], [2]), r"mask: expected \[B, S\], not shape \(2,\); from lengths"),
+        (([2, 5, 6], [2, 4]), r"mask: expected \[B, S\] = \(2, 5\), not shape \(2, 4\)"),
+    ],
+)
+def test_the_layer_refuses_wrong_shapes(shapes, message):
+    states, *masks = map(np.ones, shapes)
+    with pytest.raises(ValueError, match=message):
+        SlotMemory(3, "weights")(states, *map(tf.constant, masks))
+
+
 def nested(**options):
     attention = NestedMemoryAttention(num_slots=8, **options)
     attention(QUERIES, STATES)

@@ -221,6 +221,31 @@ def test_a_dead_end_leaves_the_other_hypotheses_of_its_source_alone(dead_logit, 
     assert_same(hypotheses_of(results, 0), [((4, 5), first + last), ((4,), first + last - 1)])
 
 
+def test_numbers_may_be_of_other_types():
+    """Ids of 64 bits, as a StringLookup returns them, limits of NumPy, and weights of a decoder in half precision."""
+    table = tf.math.log([[0.0, 0.6, 0.4], [0.0, 0.3, 0.7], [0.0, 0.0, 1.0]])
+    results = []
+    for integer, real in ((int, tf.float32), (np.int64, tf.float16), (lambda n: tf.constant(n, tf.int64), tf.bfloat16)):
+        weights = tf.fill([1, 2, 4], tf.constant(0.25, real))
+        hypotheses = beam_search(
+            lambda tokens, state, real=real: (tf.cast(tf.gather(table, tokens), real), state),
+            weights,
+            beam_size=2,
+            max_lengths=np.array([3]),
+            max_steps=np.int64(3),
+            start=integer(0),
+            end=integer(2),
+            attended=lambda state: state,
+            covered=tf.zeros([1, 4]),
+            coverage_penalty_weight=0.2,
+        )
+        results.append([values.numpy() for values in hypotheses])
+    for tokens, lengths, scores in results[1:]:
+        np.testing.assert_array_equal(tokens, results[0][0])
+        np.testing.assert_array_equal(lengths, results[0][1])
+        np.testing.assert_allclose(scores, results[0][2], rtol=0.01)
+
+
 def logs(*probabilities):
     """Logits of a table for `chain`, from (token before, token, probability)."""
     return [(before, after, math.log(probability)) for before, after, probability in probabilities]

@@ -42,6 +42,19 @@ def test_tokens_of_probability_0_are_never_drawn(options):
     assert set(tokens.numpy().ravel()) <= {1, 3}
 
 
+@pytest.mark.parametrize("jit_compile", [False, slow(True)])
+def test_rounded_sums_over_a_large_vocabulary_draw_no_token_of_probability_0(jit_compile):
+    """The random numbers lie at the boundaries between tokens."""
+    random = np.random.default_rng(0)
+    logits = np.where(random.random(4_000) < 0.03, random.normal(scale=2, size=4_000), -np.inf).astype(np.float32)
+    cumulative = tf.function(tf.cumsum, jit_compile=jit_compile)(tf.nn.softmax(logits)[None, None], -1).numpy()
+    uniforms = np.unique(np.minimum(cumulative, np.nextafter(np.float32(1), np.float32(0))))
+    options = {"temperature": 1.0, "top_k": None, "top_p": None}
+    run = tf.function(lambda logits, uniforms: draw(logits, uniforms, **options), jit_compile=jit_compile)
+    tokens = run(tf.constant(np.tile(logits, [1, len(uniforms), 1])), tf.constant(uniforms[None])).numpy()
+    assert np.isfinite(logits[tokens]).all()
+
+
 def drawn(table, *, samples, max_lengths=(6,), jit_compile=False, **options):
     """Samples with logits that depend on the last token alone, a row of `table` [V, V]; 0 starts, 1 ends."""
 
@@ -70,6 +83,17 @@ def test_samples_end_at_the_end_of_sentence_or_maximum_length_and_are_sorted(jit
         end = log_probs[1] if length < 6 else 0.0  # a hypothesis of the maximum length has no end of sentence
         expected = (log_probs[row[:length]].sum() + end) / ((5 + length) / 6) ** penalty
         np.testing.assert_allclose(score, expected, rtol=1e-5)
+
+
+def test_random_numbers_and_ids_may_have_64_bits():
+    def step(tokens, state):
+        return tf.gather(tf.constant(np.log([[0.1, 0.2, 0.7]] * 3), tf.float32), tokens), state
+
+    uniforms, limits = np.random.default_rng(1).random([4, 1, 9]), {"max_lengths": [4]}
+    expected = sample(step, (), uniforms=uniforms.astype(np.float32), start=0, end=1, **limits)
+    ids = {name: tf.constant(value, tf.int64) for name, value in {"start": 0, "end": 1}.items()}
+    for actual, values in zip(sample(step, (), uniforms=uniforms, **ids, **limits), expected, strict=True):
+        np.testing.assert_array_equal(actual, values)
 
 
 def searcher(model, **options):
