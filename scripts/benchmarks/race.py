@@ -78,7 +78,7 @@ def use_device(device: str) -> None:
 
 
 def check(races: Iterable[Mapping[str, Mapping[str, Any]]], options: flags.FlagValues) -> None:
-    """Checks the works of several races. Call it before the first of them, as a later error would lose its times.
+    """Checks the works of several races, to be called before the first race: an error in a later one loses all times.
 
     Raises ConfigError if a system selects no more tokens than a batch's sources have, or the whole vocabulary.
     """

@@ -91,8 +91,8 @@ def define_output(table: str) -> None:
 def store(options: flags.FlagValues, rows: list[dict], *, title: str, **settings: Any) -> None:
     """Writes rows into the table at `options.output`, and their conditions into conditions.json, by their name.
 
-    The name is `options.measurement`, or else that of the table, which then has these rows alone. Rows that were stored
-    so get that name when those of another measurement are added. The conditions are title, settings, command, versions,
+    The name is `options.measurement`, or else that of the table, which then has these rows alone. If a measurement is
+    added to such a table, the earlier rows get the table's name. The conditions are title, settings, command, versions,
     machine and load.
     """
     folder, table = os.path.split(options.output)

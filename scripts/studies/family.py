@@ -45,7 +45,10 @@ def family(
 
 
 def rnnsearch_by_length(output: Output, runs: list[SweepRun]) -> None:
-    """Writes BLEU by source length of models trained on sentences up to a length, both without the end of sentence."""
+    """Writes BLEU by source length of models that were trained on sentences of up to some length.
+
+    Lengths do not count the end of sentence.
+    """
     by_model = {f"{model_name(run)}, trained to {_max_length(run) - 1}": bleu_by_length([run]) for run in runs}
     rows = []
     for quarter in next(iter(by_model.values())):
