@@ -143,5 +143,6 @@ def draw(
     cumulative = tf.where(probabilities > 0, tf.cumsum(probabilities, -1), 0.0)
     total = tf.reduce_max(cumulative, -1, keepdims=True)
     passes = (cumulative > uniforms[:, :, None] * total) | (cumulative == total)  # a rounded product may be the total
-    rank = tf.argmax(tf.cast(passes, tf.int32), -1, tf.int32)  # the first that is true
+    positions = tf.range(tf.shape(passes)[-1])
+    rank = tf.reduce_min(tf.where(passes, positions, positions[-1]), -1)  # the first that passes
     return rank if ids is None else tf.gather(ids, rank, batch_dims=2)
