@@ -35,8 +35,8 @@ def has_gpu() -> bool:
 def jit_compile(choice: bool | str, compute_dtype: str = "float32") -> bool:
     """Returns whether to compile; "auto" chooses what was faster in measurements of this project.
 
-    XLA was faster from TensorFlow 2.20 on. The exception is bfloat16 on a CPU that has instructions for it:
-    TensorFlow's matrix products then take half as long as in float32, and XLA's take as long as in float32.
+    XLA was faster from TensorFlow 2.20 on. The exception is bfloat16 on a CPU: where the CPU has instructions for it,
+    TensorFlow's matrix products take half as long as in float32, and XLA's take as long as in float32.
     """
     if choice != "auto":
         return bool(choice)

@@ -53,7 +53,6 @@ class AttentionMechanism(ConfiguredLayer):
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.supports_masking = True
-        self._autocast = False  # of Keras 2, which would cast the query without its mask; `call` casts
         self.supports_jit = ops.COMPILES_RECURRENCE or not self.is_recurrent  # of Keras 3
         self._seeds = ops.seed_generator()
         self._shapes = None

@@ -43,6 +43,10 @@ class ConfiguredLayer(keras.layers.Layer):
         options.arguments(known, {**dict(zip(known, args, strict=False)), **keywords}, cls.__name__)
         return super().__new__(cls, *args, **kwargs)
 
+    def __init__(self, **kwargs):
+        # Keras 2, and Keras 3.5 for one, cast inputs without their masks. So `call` casts.
+        super().__init__(**{"autocast": False, **kwargs})
+
     @classmethod
     def constructor_arguments(cls) -> dict[str, inspect.Parameter]:
         """Returns the constructor arguments of this class and its bases, without those that every Keras layer has."""

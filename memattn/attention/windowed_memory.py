@@ -128,6 +128,7 @@ class SlotMemory(ConfiguredLayer):
         ValueError for other shapes and for ragged tensors.
         """
         masked_shape("states", "[B, S, D]", states, "mask", mask)
+        states = ops.cast(ops.convert_to_tensor(states), self.compute_dtype)
         mask = ops.ones(ops.shape(states)[:2], "bool") if mask is None else ops.cast(mask, "bool")
         alpha = self._alpha(states, mask)
         slots = ops.matmul(alpha, states, transpose_a=True)

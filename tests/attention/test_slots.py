@@ -177,10 +177,11 @@ def test_the_layer_writes_slots_of_the_positions_that_are_no_padding(writing):
 
 
 @pytest.mark.parametrize("writing", WRITING)
-def test_the_layer_in_a_model_of_unknown_length_masks_padding(writing):
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_layer_in_a_model_of_unknown_length_masks_padding(writing, dtype):
     source = tf.keras.Input([None], dtype="int32")
     states = tf.keras.layers.Embedding(9, D, mask_zero=True)(source)
-    slots = SlotMemory(3, writing)(states)
+    slots = SlotMemory(3, writing, dtype=dtype)(states)
     assert tuple(slots.shape) == (None, 3, D)
     assert getattr(slots, "_keras_mask", None) is None
     model = tf.keras.Model(source, slots)
