@@ -1,7 +1,6 @@
 """Finds and lists the configs that come with memattn, which have names such as copy/small."""
 
 import os
-import sysconfig
 from pathlib import Path
 
 from memattn.errors import ConfigError
@@ -11,7 +10,7 @@ _PARENT = Path(__file__).resolve().parents[1]
 _FOLDERS = (
     _PARENT / "configs",  # in a clone; beside an installed package, it may be another one's, which lacks _ALWAYS_THERE
     _PARENT / "share/memattn/configs",  # installed with pip install --target
-    Path(sysconfig.get_path("data")) / "share/memattn/configs",  # installed in an environment
+    (_PARENT / "../../../share/memattn/configs").resolve(),  # in an environment, or by --user or --prefix: beside lib/
 )
 _ALWAYS_THERE = "copy/demo.yaml"
 

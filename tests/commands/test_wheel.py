@@ -91,6 +91,15 @@ def test_the_commands_of_the_wheel_are_those_of_the_package(wheel):
     assert dict(entry_points["console_scripts"]) == {f"memattn-{name}": f"memattn.{name}:main" for name in COMMANDS}
 
 
+@pytest.mark.parametrize("option", ["--target", "--prefix"])  # a user's installation (--user) is laid out as a prefix
+def test_an_installed_memattn_finds_its_configs(wheel, tmp_path, option):
+    run("-m", "pip", "install", "--quiet", "--no-deps", option, tmp_path, wheel, folder=tmp_path)
+    (module,) = tmp_path.rglob("memattn/shipped.py")
+    program = "from memattn import shipped; print(*shipped.names())"
+    found = run("-c", program, folder=tmp_path, PYTHONPATH=str(module.parents[1])).stdout
+    assert found.split() == shipped.names()
+
+
 @pytest.mark.long
 def test_an_installed_memattn_prepares_trains_and_evaluates(installed):
     folder, command, _ = installed
