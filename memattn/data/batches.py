@@ -106,7 +106,8 @@ class TrainingBatches:
           The number of pairs with this n, [lengths].
           The lengths of the longest source and the longest target among the pairs with up to this n, [lengths, 2].
         """
-        histogram, longest = np.zeros(1, np.int64), np.zeros([1, 2], np.int64)
+        histogram: np.ndarray = np.zeros(1, np.int64)
+        longest: np.ndarray = np.zeros([1, 2], np.int64)
         for sides in self._lengths():
             longer = np.maximum(*sides)
             counts = np.bincount(longer)

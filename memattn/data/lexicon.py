@@ -119,7 +119,7 @@ def learn(corpus: Corpus, vocabulary_size: int) -> tuple[np.ndarray, np.ndarray,
     for codes, _ in _cooccurrences(corpus, vocabulary_size):
         codes_seen = np.union1d(codes_seen, codes)
     sources = codes_seen // vocabulary_size
-    probabilities = np.ones(len(codes_seen))
+    probabilities: np.ndarray = np.ones(len(codes_seen))
     for _ in tqdm(range(_ROUNDS), desc="aligning tokens", unit="round", disable=None):
         counts = np.zeros(len(codes_seen))
         for codes, positions in _cooccurrences(corpus, vocabulary_size):

@@ -168,7 +168,8 @@ def masked(memory: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
 
 def _by_memory(values: tf.Tensor, memory: tf.Tensor) -> tf.Tensor:
     """Returns values [R] or [R, n] with as many axes as a memory [R, n, ...]."""
-    return values[(..., *[None] * (memory.shape.rank - values.shape.rank))]
+    index = (..., *[None] * (memory.shape.rank - values.shape.rank))
+    return values[index]
 
 
 def hard_sigmoid(inputs: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
