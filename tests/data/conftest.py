@@ -15,6 +15,7 @@ def serve(tmp_path_factory, monkeypatch):
     Failed downloads are repeated without a pause.
     """
     monkeypatch.setattr("pooch.core.time.sleep", lambda _: None)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr(http.server.SimpleHTTPRequestHandler, "log_message", lambda *_: None)
     folder = tmp_path_factory.mktemp("served")
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder)
