@@ -15,7 +15,7 @@ import threading
 from helpers.repository import ROOT
 
 LONGEST = 120  # seconds that a command may take
-MEMORY = 12 << 30  # bytes of address space that a command may use
+MEMORY = 12 << 30  # bytes of data that a command may use; its address space grows with the number of cores
 
 
 @contextlib.contextmanager
@@ -66,7 +66,7 @@ def serve():
 def run_alone(module, arguments):
     """Runs a module and ends this process."""
     signal.alarm(LONGEST)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     sys.argv[1:] = arguments
     sys.orig_argv[1:] = ["-m", module, *arguments]
     try:
