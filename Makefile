@@ -12,8 +12,8 @@
 # make test-faults   kill -9 and the like by the hundred; long
 # make check     the linter, the type checker and make test
 # make docs      the site of docs/, as HTML in build/docs
-# Each makes what it needs. PYTHON chooses the interpreter (ADDONS_PYTHON for test-addons), TENSORFLOW a version
-# (make test TENSORFLOW=2.15.1).
+# Each makes what it needs. PYTHON chooses the interpreter of new environments (ADDONS_PYTHON for test-addons),
+# TENSORFLOW a version (make test TENSORFLOW=2.15.1).
 
 PYTHON ?= python3
 TENSORFLOW ?=
