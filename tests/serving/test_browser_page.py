@@ -146,6 +146,15 @@ def test_the_bleu_of_a_model_is_that_of_its_weights_although_another_one_is_high
     assert (description["step"], description["bleu"], description["epochs"]) == (6, 7.25, 0.5)
 
 
+def test_a_page_that_fails_leaves_no_folder_although_its_path_ends_with_a_slash(tmp_path, monkeypatch):
+    options = SimpleNamespace(output=f"{tmp_path}/build/page/", run_dir=[])
+    monkeypatch.setattr(browser_page.flags, "FLAGS", options)
+    monkeypatch.setattr(browser_page, "_write", lambda *_: 1 / 0)  # in place of a failed download
+    with pytest.raises(ZeroDivisionError):
+        browser_page.main()
+    assert list((tmp_path / "build").iterdir()) == []
+
+
 @pytest.fixture(scope="module")
 def page(runs, tmp_path_factory):
     """The folder of a page with both models, in float32."""
