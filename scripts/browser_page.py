@@ -48,7 +48,7 @@ def main() -> None:
         tokenizer = trained.tokenizer
         if not isinstance(tokenizer, SubwordTokenizer) or tokenizer.settings != TEXT:
             raise ConfigError(f"--run_dir: {run_dir} does not translate raw text from English to German by BPE")
-    files.make_folder(os.path.dirname(options.output))
+    files.make_folder(os.path.dirname(os.path.normpath(options.output)))
     with files.making_folder(options.output) as folder:
         _write(options, runs, folder)
         size = _size(folder)

@@ -110,7 +110,8 @@ class SlotMemory(layers.Layer):
 ## Data
 
 A source is a sequence of 20 to 40 random tokens, and the target is the same sequence.
-The decoder reads the target shifted by one position.
+The decoder reads the target shifted by one position. Padding has the weight 0, in the
+loss and in the accuracy.
 """
 
 random = np.random.default_rng(1)
@@ -122,10 +123,11 @@ def make_examples(number):
     tokens = np.where(np.arange(longest) < lengths, tokens, 0).astype("int32")
     shifted = np.pad(tokens[:, :-1], [(0, 0), (1, 0)], constant_values=1)
     shifted = np.where(tokens > 0, shifted, 0).astype("int32")
-    return {"source": tokens, "target": shifted}, tokens
+    is_real = (tokens > 0).astype("float32")
+    return {"source": tokens, "target": shifted}, tokens, is_real
 
 
-train_examples = make_examples(12_800)
+inputs, targets, is_real = make_examples(12_800)
 test_examples = make_examples(500)
 
 """
@@ -133,6 +135,7 @@ test_examples = make_examples(500)
 
 Encoder and decoder have two layers each. The two models that we compare differ in one
 line: the decoder reads the output of the encoder, or slots that are written from it.
+Masks of padding are given to each layer, since a sum of layers does not keep them.
 """
 
 
@@ -140,7 +143,7 @@ def embed(tokens):
     positions = ops.cumsum(ops.ones_like(tokens), axis=1)
     return layers.add(
         [
-            layers.Embedding(vocabulary_size, width, mask_zero=True)(tokens),
+            layers.Embedding(vocabulary_size, width)(tokens),
             layers.Embedding(longest + 1, width)(positions),
         ]
     )
@@ -161,20 +164,24 @@ def feed_forward(x):
 def make_model(slot_memory=None):
     source = keras.Input([None], dtype="int32", name="source")
     target = keras.Input([None], dtype="int32", name="target")
+    mask = ops.not_equal(source, 0)
+    real_states = {"attention_mask": ops.expand_dims(mask, 1)}  # [B, 1, S]
     states = embed(source)
     for _ in range(2):
-        states = feed_forward(attend(states, states))
-    memory = slot_memory(states) if slot_memory else states
+        states = feed_forward(attend(states, states, **real_states))
+    memory, masks = states, real_states
+    if slot_memory:
+        memory, masks = slot_memory(states, mask=mask), {}
     x = embed(target)
     for _ in range(2):
         x = attend(x, x, use_causal_mask=True)
-        x = feed_forward(attend(x, memory))
+        x = feed_forward(attend(x, memory, **masks))
     logits = layers.Dense(vocabulary_size)(x)
     model = keras.Model({"source": source, "target": target}, logits)
     model.compile(
         optimizer=keras.optimizers.Adam(2e-3),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],
+        weighted_metrics=["accuracy"],
     )
     return model
 
@@ -192,7 +199,9 @@ models = {
 }
 for name, model in models.items():
     history = model.fit(
-        *train_examples,
+        inputs,
+        targets,
+        sample_weight=is_real,
         batch_size=batch_size,
         epochs=epochs,
         validation_data=test_examples,
@@ -218,8 +227,8 @@ encoder = keras.Model(model.input["source"], slot_memory.input)
 tokens = test_examples[0]["source"]
 lengths = (tokens > 0).sum(axis=1)
 tokens = tokens[[lengths.argmax(), lengths.argmin()]]
-states = ops.convert_to_tensor(encoder.predict(tokens, verbose=0))
-weights = slot_memory.writing_weights(states, ops.convert_to_tensor(tokens > 0))
+states, mask = map(ops.convert_to_tensor, encoder.predict(tokens, verbose=0))
+weights = slot_memory.writing_weights(states, mask)
 _, axes = plt.subplots(1, 2, figsize=(10, 3))
 for axis, picture in zip(axes, ops.convert_to_numpy(weights), strict=True):
     axis.imshow(picture.T, aspect="auto", cmap="Blues", vmin=0)

@@ -32,8 +32,9 @@ function largestOf(matrix) {
   return matrix.reduce((most, row) => row.reduce((best, value) => Math.max(best, Math.abs(value)), most), 1);
 }
 
+// Isolates keep a token of a right-to-left script from reordering the numbers beside it.
 function name(element) {
-  return element.firstChild.textContent;
+  return `\u2068${element.firstChild.textContent}\u2069`;
 }
 
 // Returns the largest weights first, such as "a (61%), b (20%)".
@@ -84,6 +85,7 @@ function connect(block) {
 
   // A row of buttons is one stop of the Tab key; arrow keys move within it.
   function listen(buttons, show) {
+    const left = buttons.length && getComputedStyle(buttons[0].parentNode).direction === "rtl" ? 1 : -1;
     buttons.forEach((button, index) => {
       button.addEventListener("pointerenter", () => show(index));
       button.addEventListener("click", () => show(index));
@@ -92,7 +94,7 @@ function connect(block) {
         show(index);
       });
       button.addEventListener("keydown", (event) => {
-        const places = { ArrowLeft: index - 1, ArrowRight: index + 1, Home: 0, End: buttons.length - 1 };
+        const places = { ArrowLeft: index + left, ArrowRight: index - left, Home: 0, End: buttons.length - 1 };
         const next = buttons[places[event.key]];
         if (next) {
           event.preventDefault();

@@ -40,6 +40,14 @@ def test_the_models_of_the_example_train(names):
     assert np.isfinite(names["history"]["val_loss"]).all()
 
 
+def test_padding_changes_no_model_of_the_example(names):
+    tokens = names["make_examples"](4)[1][:, :20]  # of these, none is padding
+    padded = np.pad(tokens, [(0, 0), (0, 7)])
+    for model in names["models"].values():
+        expected = model({"source": tokens, "target": tokens})
+        np.testing.assert_allclose(model({"source": padded, "target": tokens}), expected, atol=1e-4)
+
+
 def test_the_slots_of_the_example_are_those_of_the_package(names):
     states = np.random.default_rng(1).normal(size=(3, 12, 8)).astype(np.float32)
     mask = np.arange(12) < np.array([[12], [7], [2]])

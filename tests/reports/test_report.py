@@ -73,10 +73,10 @@ def made_up_run(config, folder="runs/a", *, sources=("a b", "c"), evaluated=([],
     )
 
 
-def made_up_example(run, *, token="a", source="a b"):
+def made_up_example(run, *, token="a", source="a b", written="x"):
     attention = Attention(
         [token, "b", "</s>"],
-        ["x", "</s>"],
+        [written, "</s>"],
         np.array([[0.9, 0.1, 0.0], [-0.25, 0.5, 0.75]]),
         [7, 2],
         np.array([[0.8, 0.2], [0.0, 1.0]]),
@@ -272,7 +272,7 @@ const [first, second] = block.querySelectorAll(".target button");
 second.dispatchEvent(new PointerEvent("pointerenter"));
 see();
 first.focus();
-first.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
+first.dispatchEvent(new KeyboardEvent("keydown", { key: "ARROW" }));
 see();
 block.querySelectorAll(".slots button")[1].click();
 see();
@@ -283,16 +283,19 @@ document.body.textContent = JSON.stringify(seen);
 
 
 @pytest.mark.slow
-def test_the_script_shades_the_source_of_the_chosen_token_or_slot(tmp_path):
+@pytest.mark.parametrize(("written", "arrow"), [("x", "ArrowRight"), ("\u05d0", "ArrowLeft")])  # Hebrew
+def test_the_script_shades_the_source_of_the_chosen_token_or_slot(tmp_path, written, arrow):
     run = made_up_run(tiny({}))
     path = tmp_path / "page.html"
-    path.write_text(page.page([run], [[made_up_example(run, token="<b>")]], "valid") + ACTIONS, encoding="utf-8")
+    document = page.page([run], [[made_up_example(run, token="<b>", written=written)]], "valid")
+    path.write_text(document + ACTIONS.replace("ARROW", arrow), encoding="utf-8")
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
     command = [browser(), *options, path.as_uri()]
     dumped = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    at_first, hovered, moved, slot = json.loads(html.unescape(re.search(r"<body>(.*)</body>", dumped, re.DOTALL)[1]))
+    seen = re.sub("[\u2068\u2069]", "", re.search(r"<body>(.*)</body>", dumped, re.DOTALL)[1])  # isolates
+    at_first, hovered, moved, slot = json.loads(html.unescape(seen))
     assert at_first["numbers"] == ["90", "10", ""]
-    assert at_first["reading"] == "“x” attends to: “<b>” (90%), “b” (10%); slots: 7 (80%), 2 (20%)."
+    assert at_first["reading"] == f"“{written}” attends to: “<b>” (90%), “b” (10%); slots: 7 (80%), 2 (20%)."
     assert hovered["numbers"] == ["-25", "50", "75"]
     shares = np.array(hovered["shades"], float) / 0.85
     np.testing.assert_allclose(shares**2, np.array([0.25, 0.5, 0.75]) / 0.9, atol=2e-3)

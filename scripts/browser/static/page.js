@@ -171,7 +171,7 @@ export class Model {
 
   static async load(description, abbreviations, abbreviationsBeforeNumbers) {
     const at = (name) => new URL(`./${description.folder}/${name}`, import.meta.url).href;
-    const text = async (name) => (await fetch(at(name))).text();
+    const text = async (name) => (await fetched(at(name))).text();
     const [vocabulary, codes, encoder, step] = await Promise.all([
       text("vocab.txt"),
       text("bpe.codes"),
@@ -295,6 +295,12 @@ function rowsOf(tensor) {
   return Array.from({ length: rows }, (_, i) => tensor.data.subarray(i * columns, (i + 1) * columns));
 }
 
+async function fetched(url) {
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${url}: ${response.status}`);
+  return response;
+}
+
 function mapValues(object, change) {
   return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value)]));
 }
@@ -355,7 +361,7 @@ class Page {
       this.translate();
     });
     $("compare").addEventListener("click", () => this.compare());
-    $("measure").addEventListener("click", () => this.measure());
+    $("measure").addEventListener("click", () => this.measure().finally(() => { $("measure").disabled = false; }));
     $("replay").addEventListener("input", () => this.#showBeam(Number($("replay").value)));
     $("source").addEventListener("keydown", (event) => {
       if (event.key === "Enter" && !event.shiftKey) {
@@ -397,36 +403,39 @@ class Page {
     $("format").textContent = this.content.format;
   }
 
-  /** Returns the model of an index, which is downloaded when it is first used. */
-  async model(index) {
+  /** Returns the model of an index for a run; it is downloaded when it is first used. */
+  async model(index, run) {
+    const description = this.content.models[index];
+    $("status").textContent = `Loading ${description.name} (${(description.bytes / 1e6).toFixed(1)} MB) ...`;
     if (!this.loaded.has(index)) {
-      const description = this.content.models[index];
-      $("status").textContent = `Loading ${description.name} (${(description.bytes / 1e6).toFixed(1)} MB) ...`;
       const { abbreviations, abbreviations_before_numbers: beforeNumbers } = this.content;
-      this.loaded.set(index, await Model.load(description, abbreviations, beforeNumbers));
+      const loading = Model.load(description, abbreviations, beforeNumbers);
+      this.loaded.set(index, loading);
+      loading.catch(() => this.loaded.delete(index)); // the next use tries again
     }
-    $("status").textContent = "";
-    return this.loaded.get(index);
+    const model = await this.loaded.get(index);
+    if (run === this.run) $("status").textContent = "";
+    return model;
   }
 
   /** Returns whether the caption is empty, and says so. */
-  #lacksCaption() {
-    const isEmpty = !$("source").value.trim();
+  #isEmpty(line) {
+    const isEmpty = !line.trim();
     if (isEmpty) $("status").textContent = "Please write an English caption.";
     return isEmpty;
   }
 
-  /** Translates the caption with the chosen model, step by step. */
-  async translate() {
+  /** Translates a caption with the chosen model, step by step. */
+  async translate(line = $("source").value) {
     const run = ++this.run;
-    if (this.#lacksCaption()) return;
+    if (this.#isEmpty(line)) return;
     const index = Number(document.querySelector("[name=model]:checked").value);
-    const model = await this.model(index);
+    const model = await this.model(index, run);
     if (run !== this.run) return;
-    const line = $("source").value;
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     $("output").hidden = false;
     $("reading-box").hidden = true;
+    $("time").textContent = "";
     $("translation").style.setProperty("--colour", model.description.colour);
     this.shown = { model, history: [] };
     const onStep = async (beam) => {
@@ -441,24 +450,23 @@ class Page {
     this.#remember(line, index, result.text);
     const steps = result.history.length;
     $("time").textContent =
-      `${result.milliseconds.toFixed(0)} ms: encoder and ${steps} decoder steps, beam ${BEAM}, one thread.` +
-      ` Move over a word, or tap it.`;
+      `${result.milliseconds.toFixed(0)} ms: encoder and ${steps} decoder steps, beam ${BEAM}, one thread.`;
     await this.#showWords(model, result, run);
   }
 
   /** Translates the caption with all models, one after the other. */
   async compare() {
-    const run = ++this.run;
-    if (this.#lacksCaption()) return;
-    const line = $("source").value;
+    const [run, line] = [++this.run, $("source").value];
+    if (this.#isEmpty(line)) return;
     for (const index of this.content.models.keys()) {
       if (this.compared.get("line") === line && this.compared.has(index)) continue;
-      const model = await this.model(index);
+      const model = await this.model(index, run);
+      if (run !== this.run) return;
       const result = await translate(model, line);
       if (run !== this.run) return;
       this.#remember(line, index, result.text);
     }
-    await this.translate();
+    await this.translate(line); // the caption may have been edited since
   }
 
   /** Adds a translation to the table of all models; another caption empties the table. */
@@ -493,7 +501,7 @@ class Page {
   }
 
   /** Shows the words of a translation, each of which shows what it read. */
-  async #showWords(model, { units, source, ids, text }, run) {
+  async #showWords(model, { units, source, ids }, run) {
     if (!ids.length) $("translation").textContent = "(empty)";
     const { steps, contents } = await align(model, source, ids);
     if (run !== this.run || !ids.length || !steps[0].positions) return;
@@ -511,7 +519,7 @@ class Page {
     });
     const parts = buttons.flatMap((button) => (/^[,.?!:;%)\]]+$/.test(button.textContent) ? [button] : [" ", button]));
     $("translation").replaceChildren(...parts);
-    $("translation").setAttribute("aria-label", text);
+    $("time").append(" Move over a word, or tap it.");
     buttons[Math.min(1, buttons.length - 1)].click(); // the first noun of most captions
   }
 
@@ -576,7 +584,6 @@ class Page {
       drawTimes($("chart"), $("times"), results);
     }
     for (const session of sessions) await session.release();
-    $("measure").disabled = false;
     $("measure").textContent = "Measure again";
   }
 }
@@ -642,7 +649,7 @@ async function start() {
   addEventListener("unhandledrejection", ({ reason }) => {
     $("status").textContent = `Something failed, perhaps the connection: ${reason.message}`;
   });
-  const page = new Page(await (await fetch(new URL("./page.json", import.meta.url))).json());
+  const page = new Page(await (await fetched(new URL("./page.json", import.meta.url))).json());
   await page.translate();
 }
 
