@@ -123,11 +123,11 @@ def make_examples(number):
     tokens = np.where(np.arange(longest) < lengths, tokens, 0).astype("int32")
     shifted = np.pad(tokens[:, :-1], [(0, 0), (1, 0)], constant_values=1)
     shifted = np.where(tokens > 0, shifted, 0).astype("int32")
-    is_real = (tokens > 0).astype("float32")
-    return {"source": tokens, "target": shifted}, tokens, is_real
+    sample_weight = (tokens > 0).astype("float32")
+    return {"source": tokens, "target": shifted}, tokens, sample_weight
 
 
-inputs, targets, is_real = make_examples(12_800)
+inputs, targets, sample_weight = make_examples(12_800)
 test_examples = make_examples(500)
 
 """
@@ -135,7 +135,7 @@ test_examples = make_examples(500)
 
 Encoder and decoder have two layers each. The two models that we compare differ in one
 line: the decoder reads the output of the encoder, or slots that are written from it.
-Masks of padding are given to each layer, since a sum of layers does not keep them.
+Layers get the mask of padding as an argument, because a sum of layers does not keep it.
 """
 
 
@@ -165,17 +165,17 @@ def make_model(slot_memory=None):
     source = keras.Input([None], dtype="int32", name="source")
     target = keras.Input([None], dtype="int32", name="target")
     mask = ops.not_equal(source, 0)
-    real_states = {"attention_mask": ops.expand_dims(mask, 1)}  # [B, 1, S]
+    masked = {"attention_mask": ops.expand_dims(mask, 1)}  # [B, 1, S]
     states = embed(source)
     for _ in range(2):
-        states = feed_forward(attend(states, states, **real_states))
-    memory, masks = states, real_states
+        states = feed_forward(attend(states, states, **masked))
+    memory = states
     if slot_memory:
-        memory, masks = slot_memory(states, mask=mask), {}
+        memory, masked = slot_memory(states, mask=mask), {}
     x = embed(target)
     for _ in range(2):
         x = attend(x, x, use_causal_mask=True)
-        x = feed_forward(attend(x, memory, **masks))
+        x = feed_forward(attend(x, memory, **masked))
     logits = layers.Dense(vocabulary_size)(x)
     model = keras.Model({"source": source, "target": target}, logits)
     model.compile(
@@ -201,7 +201,7 @@ for name, model in models.items():
     history = model.fit(
         inputs,
         targets,
-        sample_weight=is_real,
+        sample_weight=sample_weight,
         batch_size=batch_size,
         epochs=epochs,
         validation_data=test_examples,

@@ -241,28 +241,29 @@ class NoAttention(AttentionMechanism):
 
 def _check_shapes(query, value, query_mask, value_mask) -> None:
     """Raises ValueError for shapes that `call` does not take."""
-    queries = masked_shape("query", "[B, T, U]", query, "query_mask", query_mask)
-    values = masked_shape("value", "[B, S, D]", value, "value_mask", value_mask)
+    queries = masked_shape("query", ("T", "U"), query, "query_mask", query_mask)
+    values = masked_shape("value", ("S", "D"), value, "value_mask", value_mask)
     if not _compatible(queries[:1], values[:1]):
         raise ValueError(f"query {queries} and value {values}: batches of different sizes")
 
 
-def masked_shape(name: str, axes: str, tensor: Any, mask_name: str, mask: Any) -> tuple:
-    """Returns the shape of a tensor with the three `axes`, written "[B, S, D]", and perhaps a mask of the first two.
+def masked_shape(name: str, letters: tuple[str, str], tensor: Any, mask_name: str, mask: Any) -> tuple:
+    """Returns the shape of a tensor [B, length, width].
 
-    Raises ValueError if tensor or mask have other axes.
+    Raises ValueError if the tensor has other axes, or if there is a mask of other axes than [B, length]. The two
+    `letters` stand for length and width in the message.
     """
-    shape = _shape(name, tensor)
+    shape, (length, width) = _shape(name, tensor), letters
     if len(shape) != 3:
         advice = "a recurrent layer before it needs return_sequences=True"
-        raise ValueError(f"{name}: expected {axes}, not shape {shape}; {advice}")
+        raise ValueError(f"{name}: expected [B, {length}, {width}], not shape {shape}; {advice}")
     if mask is not None:
-        mask_shape, (_, length, _) = _shape(mask_name, mask), axes.strip("[]").split(", ")
+        expected, mask_shape = f"{mask_name}: expected [B, {length}]", _shape(mask_name, mask)
         if len(mask_shape) != 2:
             advice = f"from lengths: arange({length}) < lengths[:, None]"
-            raise ValueError(f"{mask_name}: expected [B, {length}], not shape {mask_shape}; {advice}")
+            raise ValueError(f"{expected}, not shape {mask_shape}; {advice}")
         if not _compatible(mask_shape, shape[:2]):
-            raise ValueError(f"{mask_name}: expected [B, {length}] = {shape[:2]}, not shape {mask_shape}")
+            raise ValueError(f"{expected} = {shape[:2]}, not shape {mask_shape}")
     return shape
 
 

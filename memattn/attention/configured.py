@@ -44,8 +44,9 @@ class ConfiguredLayer(keras.layers.Layer):
         return super().__new__(cls, *args, **kwargs)
 
     def __init__(self, **kwargs):
-        # Keras 2, and Keras 3.5 for one, cast inputs without their masks. So `call` casts.
-        super().__init__(**{"autocast": False, **kwargs})
+        # Where Keras casts inputs, some versions (2.15, 3.5) lose their masks. The layers cast in `call`.
+        kwargs.setdefault("autocast", False)
+        super().__init__(**kwargs)
 
     @classmethod
     def constructor_arguments(cls) -> dict[str, inspect.Parameter]:

@@ -111,7 +111,7 @@ class MonotonicAttention(AttentionMechanism):
         self.units, self.test_mode = int(units), test_mode
         self.offset, self.noise = float(offset), float(noise)
         self.initializer = initializer
-        self.stop_energy = self._make_energy(offset, "stop")
+        self.stop_energy = self._make_energy(self.offset, "stop")
 
     def memorize(self, states, mask):
         lengths = ops.sum(ops.cast(mask, "int32"), 1)  # [B]; padding comes last

@@ -127,7 +127,7 @@ class SlotMemory(ConfiguredLayer):
         With `return_attention_scores`, returns the pair of the slots and the weights [B, K, S] that wrote them. Raises
         ValueError for other shapes and for ragged tensors.
         """
-        masked_shape("states", "[B, S, D]", states, "mask", mask)
+        masked_shape("states", ("S", "D"), states, "mask", mask)
         states = ops.cast(ops.convert_to_tensor(states), self.compute_dtype)
         mask = ops.ones(ops.shape(states)[:2], "bool") if mask is None else ops.cast(mask, "bool")
         alpha = self._alpha(states, mask)
@@ -152,7 +152,7 @@ class SlotMemory(ConfiguredLayer):
 
     def compute_output_spec(self, states, mask=None, return_attention_scores=False):
         """Returns symbolic outputs for the functional API of Keras 3."""
-        masked_shape("states", "[B, S, D]", states, "mask", mask)
+        masked_shape("states", ("S", "D"), states, "mask", mask)
         shapes = [self.compute_output_shape(states.shape), (states.shape[0], self.num_slots, states.shape[1])]
         slots, weights = (keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
         return (slots, weights) if return_attention_scores else slots

@@ -124,10 +124,12 @@ def names_in_words(groups: list[list[SweepRun]]) -> list[str]:
     names = [styles.words(styles.attention(runs[0].config)) for runs in groups]
     changes = [{key: value for key, value in runs[0].changes.items() if key != "training.seed"} for runs in groups]
     settings = [list(labelled_values(each)) for each in changes]
+    settings_by_name: dict[str, list] = {}
+    for name, pairs in zip(names, settings, strict=True):
+        settings_by_name.setdefault(name, []).append(pairs)
     in_words = []
     for name, pairs in zip(names, settings, strict=True):
-        same = [others for other, others in zip(names, settings, strict=True) if other == name]
-        differing = [pair for pair in pairs if not all(pair in others for others in same)]
+        differing = [pair for pair in pairs if not all(pair in each for each in settings_by_name[name])]
         texts = [str(value) if key == "name" else f"{key.replace('_', ' ')} {value}" for key, value in differing]
         in_words.append(f"{name}: {', '.join(texts)}" if texts else name)
     return in_words
@@ -142,7 +144,7 @@ def curve(name: str, runs: list[SweepRun], metric: str = "bleu") -> plots.Line:
 def mean_and_range(curves: list[dict[int, float]]) -> dict[int, plots.Point]:
     """Returns the mean, the least and the greatest score at each step from which on all curves have one.
 
-    At other steps than its own, a curve has the score of its last step before them, also after its training ended.
+    A curve keeps a score until its next step; after its last step, it keeps the last score.
     """
     points = {}
     first = max(min(curve, default=math.inf) for curve in curves)

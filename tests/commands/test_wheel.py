@@ -96,8 +96,8 @@ def test_an_installed_memattn_finds_its_configs(wheel, tmp_path, option):
     run("-m", "pip", "install", "--quiet", "--no-deps", option, tmp_path, wheel, folder=tmp_path)
     (module,) = tmp_path.rglob("memattn/shipped.py")
     program = "from memattn import shipped; print(*shipped.names())"
-    found = run("-c", program, folder=tmp_path, PYTHONPATH=str(module.parents[1])).stdout
-    assert found.split() == shipped.names()
+    names = run("-c", program, folder=tmp_path, PYTHONPATH=str(module.parents[1])).stdout
+    assert names.split() == shipped.names()
 
 
 @pytest.mark.long

@@ -36,7 +36,7 @@ def run_block(text, tmp_path, monkeypatch, replacements=()):
 
 
 def browser():
-    """Returns the path of a browser. Without one, skips the test."""
+    """Returns the path of an installed browser; skips the test if there is none."""
     names = "chromium", "chromium-browser", "google-chrome"
     path = next(filter(None, map(shutil.which, names)), None)
     if not path:

@@ -62,7 +62,7 @@ def test_every_system_has_a_worker_and_an_environment():
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_processes_of_a_system_share_its_threads(threads, tmp_path, monkeypatch):
-    """A process of Marian has one, as its threads would divide a batch into parts with different limits of length."""
+    """Each process of Marian has one thread: several would divide a batch into parts with different length limits."""
     sizes = {"examples": 9, "batch_size": None, "source_length": None, "beam_size": 2, "threads": threads}
     options = SimpleNamespace(**sizes, environments=str(tmp_path), logs=str(tmp_path), device="cpu")
     works = []

@@ -127,9 +127,10 @@ $("translate").click();
 await pause(1500);
 const empty = $("status").textContent;
 $("source").value = "a man";
+$("time").textContent = "";
 $("compare").click();
 $("source").value = "another";
-await pause(1500);
+await until(() => $("time").textContent);
 const compared = [...$("comparison").rows].map((row) => row.cells[2].textContent);
 $("measure").click();
 await until(() => $("status").textContent.includes("no graph"));
@@ -208,7 +209,7 @@ def results_of(page, missing=(), seconds=240):
 
 @pytest.fixture(scope="module")
 def measured(page, runs):
-    """What Chromium sends of the page, and the messages of its console."""
+    """The results that the page of the models sends from Chromium, and the messages of its console."""
     browser()
     given = {"sentences": lines_of(runs[1] / "test.en")[:5], "lines": LINES, "words": WORDS}
     (page / "given.json").write_text(json.dumps(given), encoding="utf-8")
@@ -218,7 +219,7 @@ def measured(page, runs):
 
 @pytest.mark.slow
 def test_the_page_says_what_is_missing_and_shows_what_was_asked_for(tmp_path):
-    """Its second model loads slowly, and not at the first time; neither has attention."""
+    """The page has two models without attention. The second one loads slowly, and the first attempt fails."""
     page = tmp_path / "page"
     shutil.copytree(browser_page.PAGE, page)
     model = {"name": "none", "colour": "red", "bleu": 1, "bytes": 1, "units": 8, "training_pairs": 9, "epochs": 1}
