@@ -93,7 +93,8 @@ def test_the_commands_of_the_wheel_are_those_of_the_package(wheel):
 
 @pytest.mark.parametrize("option", ["--target", "--prefix"])  # a user's installation (--user) is laid out as a prefix
 def test_an_installed_memattn_finds_its_configs(wheel, tmp_path, option):
-    run("-m", "pip", "install", "--quiet", "--no-deps", option, tmp_path, wheel, folder=tmp_path)
+    options = ["--quiet", "--no-deps", "--ignore-installed"]  # without the last, --prefix uninstalls the tested memattn
+    run("-m", "pip", "install", *options, option, tmp_path, wheel, folder=tmp_path)
     (module,) = tmp_path.rglob("memattn/shipped.py")
     program = "from memattn import shipped; print(*shipped.names())"
     names = run("-c", program, folder=tmp_path, PYTHONPATH=str(module.parents[1])).stdout
