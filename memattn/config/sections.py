@@ -53,7 +53,8 @@ class Config(Options):
     sweep: SweepConfig | None = None
 
     def __post_init__(self):
-        if isinstance(self.model, NeuralGPUConfig):  # XLA's convolutions are slow on CPUs
+        # XLA's convolutions are slow on CPUs. The runs of a sweep may have other models, and decide for themselves.
+        if isinstance(self.model, NeuralGPUConfig) and self.sweep is None:
             for name in ("training", "decoding"):
                 if getattr(self, name).jit_compile == "auto":
                     object.__setattr__(self, name, dataclasses.replace(getattr(self, name), jit_compile=False))

@@ -5,6 +5,7 @@ chief does, and how all take the same decisions, is in `distribution.Workers`.
 """
 
 import contextlib
+import dataclasses
 import io
 import itertools
 import os
@@ -40,7 +41,7 @@ def train(config: Config, run_dir: str, strategy: tf.distribute.Strategy) -> int
     Raises ConfigError, DataError, RunError, LostWorkerError, OSError, each with a one-line message for the user.
     """
     with losing_workers(strategy, run_dir):
-        return Trainer(config, run_dir, strategy).train()
+        return Trainer(dataclasses.replace(config, sweep=None), run_dir, strategy).train()
 
 
 class Trainer:

@@ -196,6 +196,11 @@ def test_another_kind_of_model_drops_the_keys_that_it_does_not_have(load):
     assert (back.model.layers, back.model.mix) == (3, True)
 
 
+def test_each_run_of_a_sweep_decides_by_its_own_model_whether_xla_compiles(load):
+    runs = expand(load(COPY + "model: {kind: extended}\nsweep: {grid: {model.kind: [extended, seq2seq]}}\n")).values()
+    assert [(run.training.jit_compile, run.decoding.jit_compile) for run in runs] == [(False, False), ("auto", "auto")]
+
+
 @pytest.mark.parametrize("changes", ["width: 1", "kind: extended, mix: false", "kind: extendet"])
 def test_unknown_kinds_and_keys_of_other_kinds_are_refused(load, changes):
     right = r"is for model.kind: .*|is none of seq2seq, neural_gpu, markovian, extended; did you mean extended\?"

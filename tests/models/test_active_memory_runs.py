@@ -130,7 +130,9 @@ def with_kind(kind, **changes):
 @pytest.mark.long
 def test_a_run_is_evaluated_and_exported(tiny_config, command, tmp_path):
     run_dir = str(tmp_path / "run")
-    assert train(tiny_config(with_kind("extended", **{"training.max_steps": 3})), run_dir, NO_STRATEGY) == 0
+    changes = {"training.max_steps": 3, "training.jit_compile": "auto", "sweep.grids": [{"training.seed": [1]}]}
+    assert train(tiny_config(with_kind("extended", **changes)), run_dir, NO_STRATEGY) == 0
+    assert "jit_compile: auto" not in (tmp_path / "run/config.yaml").read_text("utf-8")
     evaluated = command(tmp_path, "memattn.eval", "--run_dir=run", "--repeats=1", "--plot=1").stdout
     assert "--plot: nothing drawn; the model has no attention, or every translation is empty\n" in evaluated
     assert 1 < Run(run_dir).result("valid").scores["perplexity"] < 100
