@@ -50,15 +50,10 @@ def write(config: Config, runs: list[SweepRun], failed: dict[str, str], sweep_di
 
 
 def row(run: SweepRun) -> dict[str, Any]:
-    result, scores = run.result, {}
-    for name, metric in REPORTED.items():
-        if metric.kind not in ("any", "text") and name not in result.scores:
-            continue  # other tasks have no column for it
-        has_score = name in result.scores and not (metric.kind == "text" and run.config.data.generated)
-        scores[_column(metric)] = f"{result.scores[name]:{metric.form}}" if has_score else ""
+    result = run.result
     return {
         "run": run.name,
-        **scores,
+        **{column: "" if score is None else f"{score:{_FORMS[column]}}" for column, score in _scores(run).items()},
         "decode s": f"{result.decode_seconds:.3g}",
         "decode s min-max": result.time_range,
         "sentences": result.sentences,
@@ -69,8 +64,21 @@ def row(run: SweepRun) -> dict[str, Any]:
     }
 
 
+def _scores(run: SweepRun) -> dict[str, float | None]:
+    """Returns a run's scores by column; None where the cell is empty: of text in generated tasks, of older results."""
+    scores: dict[str, float | None] = {}
+    for name, metric in REPORTED.items():
+        if metric.kind in ("any", "text") or name in run.result.scores:  # other tasks have no column for it
+            is_wanted = metric.kind != "text" or not run.config.data.generated
+            scores[_column(metric)] = run.result.scores.get(name) if is_wanted else None
+    return scores
+
+
 def _column(metric: Metric) -> str:
     return f"{metric.title} {metric.unit}".rstrip()
+
+
+_FORMS = {_column(metric): metric.form for metric in REPORTED.values()}  # formats of scores, by column
 
 
 def seed_groups(runs: list[SweepRun]) -> dict[str, list[SweepRun]]:
@@ -100,16 +108,21 @@ def over_seeds(runs: list[SweepRun]) -> list[dict]:
     groups = seed_groups(runs)
     if len(groups) == len(runs):
         return []
-    rows = {run.name: row(run) for run in runs}
-    forms = {_column(metric): metric.form for metric in REPORTED.values()}
-    columns = {column: form for column, form in forms.items() if any(column in cells for cells in rows.values())}
+    cells = {
+        run.name: {
+            **_scores(run),
+            "decode s": run.result.decode_seconds,
+            "training s": float(run.validations[-1]["seconds"]),
+        }
+        for run in runs
+    }
+    columns = {column: form for column, form in _FORMS.items() if any(column in of_run for of_run in cells.values())}
     columns |= {"decode s": ".3g", "training s": ".0f"}
     summary = []
     for label, group in groups.items():
         summary_row = {"run": label, "seeds": len(group)}
         for column, form in columns.items():
-            texts = [rows[run.name].get(column, "") for run in group]
-            values = [float(text) for text in texts if text != ""]
+            values = [value for run in group if (value := cells[run.name].get(column)) is not None]
             summary_row[f"{column} mean"] = f"{statistics.mean(values):{form}}" if values else ""
             summary_row[f"{column} min-max"] = formatting.extent(values, form) if values else ""
         summary.append(summary_row)

@@ -456,13 +456,13 @@ def test_a_markdown_table_leaves_out_columns_without_values():
 
 def test_rows_that_differ_only_by_their_seeds_are_averaged(load):
     cells = [{"training.seed": seed, "model.attention.num_slots": slots} for slots in (2, 4) for seed in (1, 2, 3)]
-    runs = made_up_runs(load(cells, {"data.copy": None}), (30, 31, 35, 33, 34, 32))
+    runs = made_up_runs(load(cells, {"data.copy": None}), (30.0049, 31.0049, 35.0149, 33, 34, 32))
     summary = {row["run"]: row for row in tables.over_seeds(runs)}
     assert summary.keys() == {"num_slots=2", "num_slots=4"}
     assert summary["num_slots=2"]["seeds"] == 3
     means = [(row["BLEU mean"], row["BLEU min-max"], row["sacreBLEU mean"]) for row in summary.values()]
     assert {row["chrF mean"] for row in summary.values()} == {""}
-    assert means == [("32.00", "30.00-35.00", "33.00"), ("33.00", "32.00-34.00", "34.00")]
+    assert means == [("32.01", "30.00-35.01", "33.01"), ("33.00", "32.00-34.00", "34.00")]
     assert tables.over_seeds([runs[0], runs[3]]) == []
     assert [row["run"] for row in tables.over_seeds(runs[:3])] == ["num_slots=2"]
     assert [row["run"] for row in tables.over_seeds(made_up_runs(load(SEEDS)))] == ["all"]
