@@ -34,7 +34,7 @@ def _main(*run_dirs: str) -> int:
     print(f"{options.output}: {', '.join(run_dirs)}; example translations: {sum(map(len, chosen))}")
     for run in reported:
         if run.result is None:
-            command = content.evaluation_command(run.folder, options.split)
+            command = content.evaluation_command(run, options.split)
             print(f"no evaluation on {options.split}; make one with: {command}")
     return 0
 

@@ -33,6 +33,7 @@ class ReportedRun:
 
     folder: str
     config: Config  # with overrides
+    overrides: list[str]
     curves: Mapping[str, Mapping[int, float]]  # scores by training step, by the names of metrics
     sources: list[list[str]]  # tokens of each source of the test set
     # sources, then targets, as words without BPE: the same for all runs on one test set, whatever their BPE
@@ -66,6 +67,7 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
     return ReportedRun(
         folder=folder,
         config=config,
+        overrides=overrides,
         curves=curves,
         sources=sources,
         text=text,
@@ -89,9 +91,10 @@ def _curves(run: Run) -> dict[str, dict[int, float]]:
     }
 
 
-def evaluation_command(run_dir: str, split: str) -> str:
-    """Returns the command that evaluates a run on a split."""
-    return f"memattn-eval --run_dir {shlex.quote(run_dir)} --split {shlex.quote(split)}"
+def evaluation_command(run: ReportedRun, split: str) -> str:
+    """Returns the command that evaluates a run on a split, with the overrides of the report."""
+    overrides = [argument for override in run.overrides for argument in ("--set", override)]
+    return shlex.join(["memattn-eval", "--run_dir", run.folder, "--split", split, *overrides])
 
 
 class Attention(NamedTuple):

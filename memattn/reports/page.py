@@ -54,7 +54,7 @@ def page(runs: Sequence[ReportedRun], examples: list[list[Example]], split: str)
         rows=_rows(runs),
         differing=_differing(runs),
         unevaluated=[
-            {"name": run.folder, "command": evaluation_command(run.folder, split)} for run in runs if run.result is None
+            {"name": run.folder, "command": evaluation_command(run, split)} for run in runs if run.result is None
         ],
         curves=learning_curves(runs),
         by_length=by_length(runs, buckets) if any(run.result for run in runs) else None,

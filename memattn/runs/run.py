@@ -86,6 +86,11 @@ class Run:
         return files.read_json(self._path(METADATA), {"max_source_length": int})
 
     @property
+    def longest_source(self) -> int:
+        """Length of the longest source in training, with its end of sentence. Raises DataError, OSError."""
+        return self.metadata.get("longest_source", self.metadata["max_source_length"])
+
+    @property
     def source_metadata(self) -> dict[str, Any]:
         """Properties of the sources on which the model depends; see `Sources.metadata`. Raises DataError, OSError."""
         return {name: value for name, value in self.metadata.items() if name in SOURCE_METADATA}

@@ -73,7 +73,7 @@ class Trained:
     @property
     def max_source_length(self) -> int:
         """Upper bound on the tokens of a line that is translated in one piece, without the end of sentence."""
-        longest = min(model.max_source_length for model in self.models)  # in the training of every member
+        longest = min(run.longest_source for run in self.runs)  # in the training of every member
         return self.config.decoding.max_source_length or 2 * longest
 
     def check_reads_text(self, what: str) -> None:

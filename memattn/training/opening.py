@@ -96,17 +96,19 @@ class OpenRun:
     def _metadata(self, initial: Model | None) -> dict[str, Any]:
         """Returns the content of corpus.json: properties of the training data that must stay as they are.
 
-        Eq. 10 keeps the S that the weights of `training.init_from` were trained with.
+        Eq. 10 keeps the S that the weights of `training.init_from` were trained with, however long the sources are.
         """
-        batches, longest = self.batches, self.batches.longest_source
+        batches, max_source_length = self.batches, self.batches.longest_source
         if self.config.training.init_from:
-            longest = initial.max_source_length if initial else self.run_folder.metadata["max_source_length"]
+            max_source_length = initial.max_source_length if initial else self.run_folder.metadata["max_source_length"]
         metadata = {
-            "max_source_length": longest,
+            "max_source_length": max_source_length,
             "training_pairs": batches.pairs,
             "checksum": batches.corpus.checksum(),
             **batches.corpus.source.metadata(),
         }
+        if batches.longest_source > max_source_length:
+            metadata["longest_source"] = batches.longest_source
         if self.config.model.has_memory_length:
             metadata[LENGTH_REGRESSION] = list(batches.length_regression())
         return metadata

@@ -226,7 +226,11 @@ def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch, 
 
 @pytest.mark.parametrize(
     ("name", "problem"),
-    [("out", "raw en de.*tokenized en de"), ("nowhere", "its text is unprepared, not tokenized en de")],
+    [
+        ("out", "raw en de.*tokenized en de"),
+        ("", "its text is unprepared, not tokenized en de"),
+        ("nowhere", "no such folder"),
+    ],
 )
 def test_a_vocabulary_that_does_not_fit_is_refused(files, prepared, tmp_path, name, problem):
     tokenized = Settings(TextSettings("tokenized", "en", "de"), None)

@@ -56,13 +56,14 @@ class Page(html.parser.HTMLParser):
         return "".join(self.pieces)
 
 
-def made_up_run(config, folder="runs/a", *, sources=("a b", "c"), evaluated=([], [])):
+def made_up_run(config, folder="runs/a", *, sources=("a b", "c"), evaluated=([], []), overrides=()):
     """A run that was not evaluated, unless `evaluated` has its hypotheses and references."""
     hypotheses, references = evaluated
     lines = [source.split() for source in sources]
     return ReportedRun(
         folder=folder,
         config=config,
+        overrides=list(overrides),
         curves={"bleu": {10: 1.5, 20: 42.25}},
         sources=lines,
         text=[" ".join(line).replace("@@ ", "") for line in (*lines, *lines)],
@@ -115,7 +116,7 @@ def test_the_page_loads_nothing():
 
 def test_scores_stand_with_their_signatures_and_differences_of_the_configs_below():
     first = made_up_run(tiny({}), evaluated=(["a b", "c"], ["a b", "d"]))
-    second = made_up_run(tiny({"training.learning_rate": 0.25}), "runs/b")
+    second = made_up_run(tiny({"training.learning_rate": 0.25}), "runs/b", overrides=["data.folder=my data"])
     result = made_up_result(
         first.config, scores={"bleu": 50.25, "sacrebleu": 61.5}, signatures={"sacrebleu": "nrefs:1|v"}
     )
@@ -128,7 +129,7 @@ def test_scores_stand_with_their_signatures_and_differences_of_the_configs_below
     row = cells.index("training.learning_rate")
     assert cells[row + 1 : row + 3] == ["0.01", "0.25"]
     assert "runs/b has no evaluation on valid" in text
-    assert "memattn-eval --run_dir runs/b --split valid" in text
+    assert "memattn-eval --run_dir runs/b --split valid --set 'data.folder=my data'" in text
 
 
 def test_buckets_of_lengths_have_the_bleu_of_their_sentences():

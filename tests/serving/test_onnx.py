@@ -53,7 +53,7 @@ def trained(model, **decoding):
     """A trained run of a model, whose tokens are words."""
     config = Config(DataConfig("folder"), decoding=DecodingConfig(beam_size=4, **decoding))
     vocabulary = Vocabulary([f"w{i}" for i in range(V - 4)])
-    run = SimpleNamespace(vocabulary=vocabulary, tokenizer=Tokenizer())
+    run = SimpleNamespace(vocabulary=vocabulary, tokenizer=Tokenizer(), longest_source=model.max_source_length)
     return Trained([run], [model], [], config)
 
 

@@ -39,6 +39,15 @@ def test_training_begins_with_the_best_weights_of_the_run(base, tuning, tmp_path
     assert trainer.run.batches.longest_source < initial.max_source_length
 
 
+def test_longer_sources_in_fine_tuning_make_longer_lines_translatable_but_leave_eq_10(tuning, tmp_path):
+    longer = {"data.copy.max_length": 30, "data.folder": str(tmp_path / "data"), "training.max_steps": 1}
+    trainer = Trainer(tuning(longer), str(tmp_path / "run"), NO_STRATEGY)
+    assert trainer.train() == 0
+    trained = load([str(tmp_path / "run")])
+    assert trained.model.max_source_length == 8 < trainer.run.batches.longest_source
+    assert trained.max_source_length == 2 * trainer.run.batches.longest_source
+
+
 def test_fine_tuning_resumes_without_its_initial_run(base, tuning, tmp_path, monkeypatch):
     initial, run = str(shutil.copytree(base, tmp_path / "initial")), tmp_path / "resumed"
     config = tuning({"training.init_from": initial})

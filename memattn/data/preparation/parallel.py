@@ -72,6 +72,8 @@ def prepare(
 
 def _shared_files(corpus: str, text: TextSettings) -> list[str]:
     """Returns the paths of the units and the vocabulary of another corpus. Raises ConfigError, DataError."""
+    if not os.path.isdir(corpus):
+        raise ConfigError(f"--vocabulary_of {corpus}: no such folder")
     theirs = getattr(tokenizers.read(corpus), "settings", None)  # text that came as tokens has no settings
     if theirs != text:
         names = [" ".join(dataclasses.astuple(settings)) if settings else "unprepared" for settings in (theirs, text)]

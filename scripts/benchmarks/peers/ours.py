@@ -34,7 +34,7 @@ vocabulary = vocabulary_of(work)
 if work.task == "export":
     from memattn.onnx_export.export import export
 
-    trained_run: Any = SimpleNamespace(vocabulary=vocabulary, tokenizer=Tokenizer())
+    trained_run: Any = SimpleNamespace(vocabulary=vocabulary, tokenizer=Tokenizer(), longest_source=longest)
     export(Trained([trained_run], [model], [], config), work.folder, int8=work.int8)
 elif work.task == "decode":
     sentences = sentences_of(work)
