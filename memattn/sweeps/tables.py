@@ -5,6 +5,8 @@ import json
 import math
 import os
 import statistics
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from memattn import console, files
@@ -73,6 +75,10 @@ def _column(metric: Metric) -> str:
     return f"{metric.title} {metric.unit}".rstrip()
 
 
+def _score(name: str, run: SweepRun) -> float:
+    return run.result.scores[name]
+
+
 def seed_groups(runs: list[SweepRun]) -> dict[str, list[SweepRun]]:
     """Groups runs whose configs differ only in `training.seed`, by a label.
 
@@ -101,15 +107,17 @@ def over_seeds(runs: list[SweepRun]) -> list[dict]:
     if len(groups) == len(runs):
         return []
     rows = {run.name: row(run) for run in runs}
-    forms = {_column(metric): metric.form for metric in REPORTED.values()}
-    columns = {column: form for column, form in forms.items() if any(column in cells for cells in rows.values())}
-    columns |= {"decode s": ".3g", "training s": ".0f"}
+    numbers: dict[str, tuple[str, Callable[[SweepRun], float]]] = {  # format and unrounded number of each column
+        **{_column(metric): (metric.form, partial(_score, name)) for name, metric in REPORTED.items()},
+        "decode s": (".3g", lambda run: run.result.decode_seconds),
+        "training s": (".0f", lambda run: float(run.validations[-1]["seconds"])),
+    }
+    columns = {column: each for column, each in numbers.items() if any(column in cells for cells in rows.values())}
     summary = []
     for label, group in groups.items():
         summary_row = {"run": label, "seeds": len(group)}
-        for column, form in columns.items():
-            texts = [rows[run.name].get(column, "") for run in group]
-            values = [float(text) for text in texts if text != ""]
+        for column, (form, number) in columns.items():
+            values = [number(run) for run in group if rows[run.name].get(column, "") != ""]
             summary_row[f"{column} mean"] = f"{statistics.mean(values):{form}}" if values else ""
             summary_row[f"{column} min-max"] = formatting.extent(values, form) if values else ""
         summary.append(summary_row)

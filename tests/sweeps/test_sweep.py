@@ -463,6 +463,8 @@ def test_rows_that_differ_only_by_their_seeds_are_averaged(load):
     means = [(row["BLEU mean"], row["BLEU min-max"], row["sacreBLEU mean"]) for row in summary.values()]
     assert {row["chrF mean"] for row in summary.values()} == {""}
     assert means == [("32.00", "30.00-35.00", "33.00"), ("33.00", "32.00-34.00", "34.00")]
+    halves = made_up_runs(load(cells[:3]), (30.004, 30.004, 30.009))  # of rounded scores, the mean would be 30.00
+    assert tables.over_seeds(halves)[0]["BLEU mean"] == "30.01"
     assert tables.over_seeds([runs[0], runs[3]]) == []
     assert [row["run"] for row in tables.over_seeds(runs[:3])] == ["num_slots=2"]
     assert [row["run"] for row in tables.over_seeds(made_up_runs(load(SEEDS)))] == ["all"]
