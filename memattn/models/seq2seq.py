@@ -113,6 +113,8 @@ class Seq2SeqConfig(Options):
             for option, needed in {"layers": 1, "input_feeding": True, "mix": True}.items():
                 if getattr(self, option) != needed:
                     yield option, f"must be {str(needed).lower()} with decoder: rnnsearch"
+            if self.units % 2:
+                yield "units", f"must be even with decoder: rnnsearch, not {self.units}"
         name, width = self.attention["name"], 2 * self.units_of_encoder
         if mechanisms.mechanism(name).equal_widths and width != self.units:
             problem = f"{name} needs states as wide as model.units = {self.units}, not {width}"

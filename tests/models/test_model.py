@@ -168,6 +168,7 @@ def test_each_decoder_step_draws_a_new_dropout_mask(kind):
         ({"tie_embeddings": "all", "embedding_size": 5}, "tie_embeddings: all needs embedding_size: 8, as units"),
         ({"encoder_reduce": (2, 2)}, "encoder_reduce: 2 factors, but 1 layers have 0 joints"),
         ({"encoder": "cgru", "bridge": "backward"}, "bridge: backward is for encoder: lstm or gru; take dense"),
+        ({"decoder": "rnnsearch", "units": 9}, "units: must be even with decoder: rnnsearch, not 9"),
         ({"decoder": "rnnsearch", "encoder_layers": 2}, "bridge: the bridge backward, .* is for encoder_layers: 1"),
         ({"spec_augment": 1}, "spec_augment: is for sources of vectors"),
         ({"attention": "mocha"}, "attention: expected a mapping such as {name: bahdanau}, not 'mocha'"),
