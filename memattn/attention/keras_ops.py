@@ -70,6 +70,8 @@ def normal(sizes: Any, seed: Any, dtype: Any) -> Tensor:
     """Returns numbers from the standard normal distribution, the same for the same seed [2]."""
     if keras.backend.backend() == "torch":  # wants an int
         seed = (int(seed[0]) + 1_000_003 * int(seed[1])) % 2**31
+    else:
+        seed = ops.cast(seed, "uint32")  # the type of a key of JAX
     return keras.random.normal(sizes, dtype=dtype, seed=seed)
 
 

@@ -163,6 +163,18 @@ def test_the_noise_of_each_training_step_is_new():
     assert abs(losses[1] - losses[0]) > 1e-4
 
 
+def test_a_seed_may_be_any_two_integers():
+    """In a decoder of one's own: a list, an array, or a tensor."""
+    (query, value, *_), *_ = stored("monotonic")
+    layer = make("monotonic", {"test_mode": "soft"})
+    layer.build(query.shape, value.shape)
+    memory = layer.memorize(keras.ops.convert_to_tensor(value), keras.ops.ones([B, S], "bool"))
+    query, state = keras.ops.convert_to_tensor(query[:, :1]), layer.initial_state(memory, 1)
+    seeds = [[1, 2], np.array([1, 2]), keras.ops.convert_to_tensor([1, 2]), [1, 3]]
+    scores = [keras.ops.convert_to_numpy(layer.score(query, memory, state, seed)[0]) for seed in seeds]
+    assert [np.array_equal(scores[0], each) for each in scores] == [True, True, True, False]
+
+
 @pytest.mark.parametrize("name", layers.__all__)
 def test_the_example_of_a_docstring_prints_what_it_says(name):
     names = {"np": np, "keras": keras, **{each: getattr(layers, each) for each in layers.__all__}}
