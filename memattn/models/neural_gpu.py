@@ -163,9 +163,8 @@ class NeuralGPU(Model):
         return decoding, self._first_state(decoding, num_queries)
 
     def step(self, tokens: tf.Tensor, state: dict, decoding: Decoding) -> tuple[tf.Tensor, tf.Tensor, dict]:
-        """Returns logits [B, Q, V or N] after `tokens` [B, Q], no attention weights [B, Q, 0], and the next state."""
         features, state = self._features(self._embedded(tokens, decoding), state, decoding, None)
-        return decoding.output.logits(features), features[:, :, :0], state
+        return decoding.output.logits(features), features[:, :, :0], state  # no attention weights [B, Q, 0]
 
     def call(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns logits [B, T, V] under teacher forcing: those of position t see at most the target [B, T] before t.
