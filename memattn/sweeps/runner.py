@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import IO, cast
 
+from tqdm import tqdm
+
 from memattn import config as configs
 from memattn import console, files, processes
 from memattn.config import Config
 from memattn.data import corpus, tasks
-from memattn.evaluation import formatting
 from memattn.runs.run import Run
 from memattn.sweeps import tables
 from memattn.sweeps.runs import expand, finished, is_done
@@ -103,7 +104,7 @@ def _failures(
         if not (left and count["done"]):
             return [text]
         seconds = left * (time.monotonic() - started) / count["done"]
-        return [text, f"about {formatting.clock(seconds)} left"]
+        return [text, f"about {tqdm.format_interval(seconds)} left"]
 
     def change(name: str, state: str) -> None:
         states[name] = state

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
+from tqdm import tqdm
 
 from memattn import console
 from memattn.config import Config, Seq2SeqConfig, TrainingConfig
-from memattn.evaluation.formatting import clock
 from memattn.evaluation.metrics import METRICS
 from memattn.training.config import learning_rate
 from memattn.training.opening import OpenRun
@@ -119,7 +119,7 @@ class Log:
             parts += [
                 f"loss {scalars['loss']:.4f}",
                 f"{scalars['tokens_per_second']:,.0f} tokens/s",
-                f"{clock(left)} left",
+                f"{tqdm.format_interval(left)} left",
             ]
         if progress.best:
             metric = METRICS[training.metric]
@@ -143,10 +143,11 @@ def step_scalars(finite: Sequence[UpdateResult], steps: int, seconds: float, lea
 def steps_line(step: int, max_steps: int, scalars: Mapping[str, float]) -> str:
     """Returns the line on the training steps that ended with `step`."""
     loss, speed = scalars["loss"], scalars["steps_per_second"]
+    left = tqdm.format_interval((max_steps - step) / speed)
     return (
         f"step {step:,}/{max_steps:,}  loss {loss:.4f}  perplexity {math.exp(min(loss, 99)):.3f}  "
         f"accuracy {100 * scalars['accuracy']:.2f}%  {speed:.2f} steps/s  "
-        f"{scalars['tokens_per_second']:,.0f} target tokens/s  {clock((max_steps - step) / speed)} left"
+        f"{scalars['tokens_per_second']:,.0f} target tokens/s  {left} left"
     )
 
 

@@ -187,12 +187,12 @@ def test_a_line_says_how_many_runs_are_done_and_how_long_the_rest_takes(load, ru
         "training: 0 of 3 runs done, 1 running",
         "training: 0 of 3 runs done, 1 failed",
         "training: 0 of 3 runs done, 1 failed, 1 running",
-        "training: 1 of 3 runs done, 1 failed  about 1:00 left",
-        "training: 1 of 3 runs done, 1 failed, 1 running  about 2:00 left",
+        "training: 1 of 3 runs done, 1 failed  about 01:00 left",
+        "training: 1 of 3 runs done, 1 failed, 1 running  about 02:00 left",
         "training: 2 of 3 runs done, 1 failed",
         "evaluation: 0 of 2 runs done, 1 running",
-        "evaluation: 1 of 2 runs done  about 1:00 left",
-        "evaluation: 1 of 2 runs done, 1 running  about 2:00 left",
+        "evaluation: 1 of 2 runs done  about 01:00 left",
+        "evaluation: 1 of 2 runs done, 1 running  about 02:00 left",
         "evaluation: 2 of 2 runs done",
     ]
 
