@@ -16,16 +16,11 @@ from memattn.runs.run import Run, is_best
 
 def expand(config: Config) -> dict[str, Config]:
     """Returns the configs of a sweep's runs by name, those of cells before those of grids. Raises ConfigError."""
-    return {name: run for name, (run, _) in _expanded(config).items()}
+    return {name: run for name, (run, _) in expanded(config).items()}
 
 
-def changes(config: Config) -> dict[str, dict[str, Any]]:
-    """Returns each run's changes to the sweep's config by name: dotted keys with values. Raises ConfigError."""
-    return {name: changes for name, (_, changes) in _expanded(config).items()}
-
-
-def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
-    """Returns the config and the changes of each run by name. Raises ConfigError."""
+def expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
+    """Returns the config of each run by name, and its changes to the sweep's: dotted keys with values."""
     sweep = config.sweep or SweepConfig()
     base = to_dict(config)
     grid_points = list(itertools.chain.from_iterable(map(_points, sweep.grids)))
@@ -95,7 +90,7 @@ class SweepRun(NamedTuple):
 def finished(config: Config, sweep_dir: str, split: str, average: int | None = None) -> list[SweepRun]:
     """Returns the runs of a sweep that have a result on a split."""
     runs = []
-    for name, (run_config, changes) in _expanded(config).items():
+    for name, (run_config, changes) in expanded(config).items():
         run = Run(os.path.join(sweep_dir, name))
         if result := result_of(run, run_config, split, average):
             runs.append(SweepRun(name, run.folder, run_config, result, run.validations, changes))

@@ -23,7 +23,7 @@ from memattn.evaluation import formatting
 from memattn.runs.run import Run
 from memattn.sweeps import runner as sweep
 from memattn.sweeps import tables
-from memattn.sweeps.runs import SweepRun, changes, expand
+from memattn.sweeps.runs import SweepRun, expand, expanded
 from memattn.training.progress import Progress
 
 pytestmark = pytest.mark.slow
@@ -320,11 +320,11 @@ def test_a_result_of_an_earlier_version_is_kept(load, done, tmp_path):
 def made_up_runs(config, scores=None):
     """Finished runs of a sweep, made up; `scores` has the BLEU of each, 30 by default."""
     runs = []
-    for number, (name, run) in enumerate(expand(config).items()):
+    for number, (name, (run, changes)) in enumerate(expanded(config).items()):
         bleu = scores[number] if scores else 30.0
         result = made_up_result(run, scores={"bleu": bleu, "sacrebleu": bleu + 1}, decode_seconds=2.0)
         rows = [{"step": "4", "seconds": "60"}]
-        runs.append(SweepRun(name, name, run, result, rows, changes(config)[name]))
+        runs.append(SweepRun(name, name, run, result, rows, changes))
     return runs
 
 
