@@ -92,7 +92,6 @@ def seed_generator() -> None:
 
 def draw_seed(generator: None) -> Tensor:
     """Returns a random seed [2]."""
-    del generator
     return tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
 
 

@@ -114,7 +114,6 @@ class NeuralGPU(Model):
 
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> Encoded:
         """Embeds source ids [B, S], padded with PAD, for memories as long as the sources."""
-        del seed, jit_compile
         is_token = self.state_mask(source)
         embedded = self.source_embedding(source)
         return Encoded(tf.where(is_token[:, :, None], embedded, tf.zeros_like(embedded)), _count(is_token))
@@ -204,14 +203,12 @@ class NeuralGPU(Model):
 
     def _features(self, embedded, state, decoding, seed):
         """Returns the input of the output layer [B, Q, F] after outputs `embedded` [B, Q, m], and the next state."""
-        del embedded, seed
         column = decoding.memory[:, :, 0]
         position = tf.minimum(state["position"], tf.shape(column)[1] - 1)
         return tf.gather(column, position, batch_dims=1), {"position": state["position"] + 1}
 
     def _teacher_forced(self, decoding, target, seed):
         """Returns the inputs of the output layer [B, T, F] for a target [B, T]."""
-        del seed
         return decoding.memory[:, : tf.shape(target)[1], 0]
 
     def _output(self, selected: Selection | None = None) -> OutputWeights:

@@ -291,7 +291,6 @@ class Seq2Seq(Model):
         return self.encoder.state_mask(self.source_embedding.mask(source))
 
     def memory_lengths(self, encoded: Encoded, ratio: MemoryRatio) -> list[MemoryLength]:
-        del ratio
         return [MemoryLength(encoded)]
 
     def token_table(self) -> tf.Tensor:
