@@ -21,9 +21,9 @@ import tensorflow as tf
 from memattn import console, files
 from memattn.config import Config
 from memattn.data.batches import Position
-from memattn.errors import RunError
+from memattn.errors import LostWorkerError, RunError, reason
 from memattn.training.config import learning_rate
-from memattn.training.distribution import Workers, losing_workers
+from memattn.training.distribution import Workers, is_lost_worker
 from memattn.training.log import Log
 from memattn.training.opening import OpenRun
 from memattn.training.step import UpdateResult
@@ -39,8 +39,13 @@ def train(config: Config, run_dir: str, strategy: tf.distribute.Strategy) -> int
 
     Raises ConfigError, DataError, RunError, LostWorkerError, OSError, each with a one-line message for the user.
     """
-    with losing_workers(strategy, run_dir):
+    try:
         return Trainer(config, run_dir, strategy).train()
+    except tf.errors.OpError as error:
+        if not (is_lost_worker(error) and isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)):
+            raise
+        problem = f"a worker was lost; restart all workers to resume ({reason(error)})"
+        raise LostWorkerError(f"{run_dir}: {problem}") from error
 
 
 class Trainer:
