@@ -269,13 +269,8 @@ class Seq2Seq(Model):
         self.built = True
 
     @property
-    def context_size(self) -> int:
-        """D, the width of a context; 0 without attention."""
-        return self.decoder.context_size
-
-    @property
     def has_alignments(self) -> bool:
-        return self.context_size > 0
+        return self.decoder.context_size > 0
 
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> Encoded:
         inputs, mask = self.source_embedding(source, fold_in(seed, SOURCE_SEED)), self.source_embedding.mask(source)
