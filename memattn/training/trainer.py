@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from memattn import console, files
+from memattn import files
 from memattn.config import Config
 from memattn.data.batches import Position
 from memattn.errors import LostWorkerError, RunError, reason
@@ -30,7 +30,6 @@ from memattn.training.step import UpdateResult
 
 _MOST_PENDING = 100  # steps that may run before training waits for their results
 _ADVICE = "a smaller training.learning_rate or training.clip_norm may help"
-_PROGRESS_SECONDS = 0.25  # least time between two drawings of the progress line
 _STEPS_BETWEEN_AGREEMENTS = 10  # of several workers, as an agreement takes time
 
 
@@ -96,7 +95,7 @@ class Trainer:
             progress.add_step(batches, positions[-1])  # where those of the next step begin
             if len(self.pending) == _MOST_PENDING:
                 self.collect()
-            console.redraw(after=_PROGRESS_SECONDS)
+            self.log.bar.update()
             self.stopping.agree(progress.step)
             is_last = progress.step == training.max_steps
             if is_last or progress.step % training.log_every == 0:
@@ -114,7 +113,7 @@ class Trainer:
         run, progress = self.run, self.run.progress
         self.check_weights()
         begin = time.monotonic()
-        console.redraw()
+        self.log.bar.set_description("validating")
         scores = run.workers.on_chief(run.validation.scores, self.stopping.is_requested)
         if scores is None:
             self.stopping.stop()
