@@ -38,7 +38,7 @@ def build_model(
     if "source_features" in metadata:
         arguments["source_features"] = metadata["source_features"]
     if config.model.has_memory_length and metadata.get(LENGTH_REGRESSION):
-        arguments["memory_intercept"], arguments["memory_slope"] = metadata[LENGTH_REGRESSION]
+        arguments["length_regression"] = metadata[LENGTH_REGRESSION]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # Keras 3 warns, then raises
