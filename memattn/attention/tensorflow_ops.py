@@ -67,16 +67,6 @@ def gather(x: Tensor, positions: Tensor) -> Tensor:
     return tf.gather(x, positions, batch_dims=1)
 
 
-def tril(x: Tensor) -> Tensor:
-    """Returns matrices without what is above their diagonals."""
-    return tf.linalg.band_part(x, -1, 0)
-
-
-def triu(x: Tensor) -> Tensor:
-    """Returns matrices without what is below their diagonals."""
-    return tf.linalg.band_part(x, 0, -1)
-
-
 def unify_shapes(*tensors: Tensor) -> None:
     """Gives tensors of equal shapes what is known of the shape of each; a loop must keep its shapes."""
     merged = tensors[0].shape
