@@ -25,7 +25,7 @@ from memattn.errors import abbreviated
 
 _Section = TypeVar("_Section", bound="Options")
 
-_TYPES = {
+TYPES = {  # in words, for messages
     int: "an int",
     float: "a number",
     bool: "true or false",
@@ -163,7 +163,7 @@ def checked(option: str, hint: Any, value: Any) -> Any:
             if value in arguments:
                 return value
             expected += arguments
-        elif origin not in _TYPES:
+        elif origin not in TYPES:
             return value
         elif _is(value, origin):
             value = float(value) if origin is float else value
@@ -173,13 +173,13 @@ def checked(option: str, hint: Any, value: Any) -> Any:
                 return tuple(checked(f"{option}[{i}]", arguments[0], item) for i, item in enumerate(value))
             return value
         else:
-            expected.append(_TYPES[origin])
+            expected.append(TYPES[origin])
     raise OptionError(option, _unexpected(value, expected))
 
 
 def _unexpected(value: Any, expected: list[str]) -> str:
     """Returns the message for a value that is none of the expected values, and of none of the expected types."""
-    if all(name not in _TYPES.values() or name == "null" for name in expected):
+    if all(name not in TYPES.values() or name == "null" for name in expected):
         return not_one_of(value, expected)
     needs_quotes = "a str" in expected and isinstance(value, (bool, int, float, datetime.date))
     advice = "; quote it for a str" if needs_quotes else ""

@@ -83,12 +83,10 @@ class AttentionMechanism(ConfiguredLayer):
 
     def memorize_in_training(self, states: ops.Tensor, mask: ops.Tensor, seed: ops.Tensor) -> dict[str, ops.Tensor]:
         """Returns the memory of a training step; `seed` [2] is for mechanisms that draw random numbers in training."""
-        del seed
         return self.memorize(states, mask)
 
     def initial_state(self, memory: dict[str, ops.Tensor], num_queries: int) -> Any:
         """Returns the initial state of a recurrent mechanism, with tensors [B, Q, ...]; () for all other mechanisms."""
-        del memory, num_queries
         return ()
 
     def score(

@@ -31,7 +31,6 @@ def cumulative_logsumexp(x: Tensor, axis: int) -> Tensor:
 
 def ensure_shape(x: Tensor, sizes: Any) -> Tensor:
     """Returns `x`, whose shape is known."""
-    del sizes
     return x
 
 
@@ -84,7 +83,6 @@ def run_loop(
     dtype: Any,
 ) -> list[Tensor]:
     """Calls `step` for each of T inputs in order; see `run_loop` of tensorflow_ops.py."""
-    del num_outputs, dtype
 
     def scanned(state, inputs):
         outputs, state = step(*inputs, state)

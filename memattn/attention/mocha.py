@@ -83,8 +83,8 @@ class MatchaAttention(_ChunkAttention):
             alpha = next_alpha(p, state)  # 1 at one position at most
             chunk = (ops.cumsum(state, -1) * ops.cumsum(alpha, -1, reverse=True) > 0.5) & memory["mask"][:, None]
             return ops.cast(ops.masked_softmax(energies, chunk), query.dtype), alpha
-        length = ops.shape(p)[2]
-        reached = ops.triu(ops.ones([length, length], p.dtype))  # [m, k]: 1 where m <= k
+        positions = ops.arange(ops.shape(p)[2])
+        reached = ops.cast(positions[:, None] <= positions, p.dtype)  # [m, k]: 1 where m <= k
         # log prod_{l < k} (1 - p_l); a factor of 0, where p_l is 1, counts as exp(-85).
         passed = ops.cumsum(ops.log(ops.maximum(1 - p, 1e-37)), -1, exclusive=True)
         waits = ops.exp(ops.where(reached > 0, passed[:, :, None] - passed[..., None], -1e9))  # [B, Q, m, k]
@@ -134,7 +134,7 @@ def _growing_chunks(alpha: ops.Tensor, energies: ops.Tensor, mask: ops.Tensor) -
     """Returns beta [B, Q, S] for chunks from the first position to a stop; `mask` is false for padding."""
     energies = ops.where(mask, energies, -1e9)
     totals = ops.cumulative_logsumexp(energies, -1)  # over the positions up to k
-    length = ops.shape(alpha)[2]
-    up_to = ops.tril(ops.ones([length, length], "bool"))  # [k, j]: j <= k
+    positions = ops.arange(ops.shape(alpha)[2])
+    up_to = positions <= positions[:, None]  # [k, j]
     exponents = ops.where(up_to, energies[:, :, None] - totals[..., None], -1e9)  # [B, Q, k, j], at most 0
     return ops.einsum("bqk,bqkj->bqj", alpha, ops.exp(exponents))

@@ -67,16 +67,6 @@ def gather(x: Tensor, positions: Tensor) -> Tensor:
     return tf.gather(x, positions, batch_dims=1)
 
 
-def tril(x: Tensor) -> Tensor:
-    """Returns matrices without what is above their diagonals."""
-    return tf.linalg.band_part(x, -1, 0)
-
-
-def triu(x: Tensor) -> Tensor:
-    """Returns matrices without what is below their diagonals."""
-    return tf.linalg.band_part(x, 0, -1)
-
-
 def unify_shapes(*tensors: Tensor) -> None:
     """Gives tensors of equal shapes what is known of the shape of each; a loop must keep its shapes."""
     merged = tensors[0].shape
@@ -92,7 +82,6 @@ def seed_generator() -> None:
 
 def draw_seed(generator: None) -> Tensor:
     """Returns a random seed [2]."""
-    del generator
     return tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
 
 

@@ -64,11 +64,9 @@ class Features(Sources):
         return batch
 
     def text(self, index: int, vocabulary: Vocabulary, tokenizer: Tokenizer) -> str:
-        del vocabulary, tokenizer
         return f"{self.lengths(index, index + 1)[0]:,} vectors"
 
     def labels(self, index: int, vocabulary: Vocabulary) -> list[str]:
-        del vocabulary
         return list(map(str, range(self.lengths(index, index + 1)[0])))
 
 

@@ -57,7 +57,6 @@ class Tokenizer:
 
     def encode(self, line: str, side: Side) -> list[str]:
         """Splits a line into tokens."""
-        del side
         return split_words(line)
 
     def decode(self, sentences: Iterable[list[str]]) -> list[str]:

@@ -124,7 +124,6 @@ class SpelledWords:
 
         A SPACE belongs to the word after it, or if there is none, to the word before it.
         """
-        del segmented  # words are what blanks separate
         end = max((i for i, unit in enumerate(units) if unit != SPACE), default=-1)  # the last unit that is not SPACE
         starts = (
             i <= end and left != SPACE and not _are_characters(left, right)

@@ -1,4 +1,4 @@
-"""Formats ranges, times and tables as text."""
+"""Formats ranges and tables as text."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,6 @@ from collections.abc import Sequence
 def extent(values: Sequence[float], form: str) -> str:
     """Returns the least and the greatest value as text, such as 1.50-2.25 in the format ".2f"."""
     return f"{min(values):{form}}-{max(values):{form}}"
-
-
-def clock(seconds: float) -> str:
-    """Returns seconds in readable form: 1:02:03, or 2:03."""
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
 def markdown(rows: list[dict]) -> str:

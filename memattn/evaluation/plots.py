@@ -98,16 +98,9 @@ def alignment_figure(alignment: Alignment, title: str = "") -> Figure:
 def _image_style(weights: np.ndarray) -> dict[str, Any]:
     """Returns arguments of `imshow` whose colours go by the square roots of weights, so that weak ones are visible."""
     largest, has_negative = max(np.abs(weights).max(), 1e-9), weights.min() < 0
-    scale = colors.FuncNorm((_signed_root, _signed_square), vmin=-largest if has_negative else 0.0, vmax=largest)
+    functions = (lambda weight: np.sign(weight) * np.sqrt(np.abs(weight)), lambda root: np.sign(root) * root**2)
+    scale = colors.FuncNorm(functions, vmin=-largest if has_negative else 0.0, vmax=largest)
     return {"cmap": "RdBu" if has_negative else "Blues", "norm": scale, "aspect": "auto", "interpolation": "nearest"}
-
-
-def _signed_root(values: np.ndarray) -> np.ndarray:
-    return np.sign(values) * np.sqrt(np.abs(values))
-
-
-def _signed_square(roots: np.ndarray) -> np.ndarray:
-    return np.sign(roots) * roots**2
 
 
 def largest_slots(slots: np.ndarray) -> np.ndarray:

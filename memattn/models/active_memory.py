@@ -68,7 +68,6 @@ class Cell(tf.keras.layers.Layer):
 
     def first_column(self, embedded, lengths, seed):
         """Returns the first memory's first column [B, n, m] for embedded sources; `seed` [2] turns dropout on."""
-        del lengths, seed
         return embedded
 
     def _sums(self, memory, tape):

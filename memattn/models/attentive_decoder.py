@@ -218,7 +218,6 @@ class PrecomputedReader(Reader):
         return products[:, :, : self.input_width], products[:, :, self.input_width :]
 
     def add_to_gates(self, gates, contexts, seed):
-        del seed
         return gates + contexts if self.input_width else gates
 
     def output_part(self, contexts):

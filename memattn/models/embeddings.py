@@ -18,7 +18,6 @@ class TokenReader(tf.keras.layers.Embedding):
 
     def call(self, source: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns embeddings [B, S, E]. `seed` concerns other readers."""
-        del seed
         return super().call(source)
 
     def mask(self, source: tf.Tensor) -> tf.Tensor:

@@ -154,7 +154,6 @@ class ActiveMemoryEncoder(Encoder):
         self.built = True
 
     def call(self, inputs, mask, seed=None, jit_compile=False):
-        del jit_compile
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), 1)
         maps = dropout(self.norm(self.input_layer(inputs)), self.dropout, seed)
         maps = tf.where(mask[:, :, None], maps, tf.zeros_like(maps))

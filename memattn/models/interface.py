@@ -1,7 +1,5 @@
 """The interface of a model, which training, search and evaluation call; and the ensemble of several models.
 
-`Seq2Seq` and the Neural GPUs are `Model`s, which train. An `Ensemble` of them is a `DecodingModel` alone.
-
 Shapes: B sources in a batch, S source length, P states of the encoder, T target length, Q hypotheses of a source, V
 vocabulary size, N selected tokens. A batch of sources holds ids [B, S] or vectors [B, S, F], padded as `data.sentences`
 says. A `seed` [2] turns dropout and other noise of training on; None turns it off.
@@ -11,7 +9,7 @@ import abc
 import functools
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import tensorflow as tf
 
@@ -27,70 +25,12 @@ class MemoryLength(NamedTuple):
     A search tries each length, and keeps the hypotheses of the one whose best hypothesis scores highest.
     """
 
-    encoded: Any  # as `DecodingModel.encode` returns it
+    encoded: Any  # as `Model.encode` returns it
     max_steps: tf.Tensor | None = None  # [B], upper bound on decoder steps; None if there is no bound
 
 
-class DecodingModel(Protocol):
-    """A model that encodes a batch of sources once, then decodes it step by step."""
-
-    @property
-    def has_alignments(self) -> bool:
-        """Whether the model weighs source positions, so that it has `attention_weights` and `alignments`."""
-
-    @property
-    def compute_dtype(self) -> str:
-        """The type that the model computes in, such as "float32"."""
-
-    def state_mask(self, source: tf.Tensor) -> tf.Tensor:
-        """Returns a mask [B, P] of the states that `encode` makes of sources, false for padding."""
-
-    def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> Any:
-        """Encodes a padded batch of sources.
-
-        `jit_compile` compiles the loops of LSTMs with XLA. Models without LSTMs ignore it.
-        """
-
-    def memory_lengths(self, encoded: Any, ratio: MemoryRatio) -> Iterable[MemoryLength]:
-        """Yields the memory lengths that a search tries for what `encode` returned.
-
-        `ratio` is `decoding.memory_ratio`, for active memory. Other models have a single memory length.
-        """
-
-    def token_table(self) -> Any:
-        """Returns tensors [V, ...] in which every decoder step looks up its input tokens.
-
-        They depend on the weights alone: a search computes them once, and again when the weights have changed.
-        """
-
-    def start(
-        self, encoded: Any, num_queries: int, token_table: Any, selected: Selection | None = None
-    ) -> tuple[Any, Any]:
-        """Begins to decode Q = `num_queries` hypotheses of each source, from the `encoded` of a `MemoryLength`.
-
-        Returns what all decoder steps share, and the initial state, of tensors [B, Q, ...]. With `selected`, `step`
-        computes logits of these N tokens alone, and those that a source does not allow are minus infinity.
-        """
-
-    def step(self, tokens: tf.Tensor, state: Any, decoding: Any) -> tuple[tf.Tensor, Any, Any]:
-        """Runs one decoder step after tokens [B, Q], BOS in the first step; `decoding` is what all steps share.
-
-        Returns logits [B, Q, V or N] of the next token, weights of the memory for `attention_weights`, and the next
-        state.
-        """
-
-    def __call__(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Returns logits [B, T, V] of target ids [B, T] under teacher forcing, for a padded batch of sources."""
-
-    def attention_weights(self, decoding: Any, memory_weights: Any) -> tf.Tensor:
-        """Returns weights of the encoder's states [B, Q, P] for the weights of the memory that `step` returned."""
-
-    def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Returns weights of the source positions [B, T, S] for target ids [B, T] under teacher forcing."""
-
-
 class Model(tf.keras.Model):
-    """Base of `DecodingModel`s that can be trained. The constructor makes all weights.
+    """Base of models. The constructor makes all weights.
 
     Args:
       config: the options of the model.
@@ -109,13 +49,72 @@ class Model(tf.keras.Model):
     def build(self, source_shape=None, target_shape=None):
         self.built = True
 
+    @property
     @abc.abstractmethod
-    def teacher_forced_logits(self, encoded: Any, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns logits [B, T, V] under teacher forcing, for what `encode` returned and target ids [B, T]."""
+    def has_alignments(self) -> bool:
+        """Whether the model weighs source positions, so that it has `attention_weights` and `alignments`."""
+
+    @abc.abstractmethod
+    def state_mask(self, source: tf.Tensor) -> tf.Tensor:
+        """Returns a mask [B, P] of the states that `encode` makes of sources, false for padding."""
+
+    @abc.abstractmethod
+    def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> Any:
+        """Encodes a padded batch of sources.
+
+        `jit_compile` compiles the loops of LSTMs with XLA, on a CPU. Models without LSTMs ignore it.
+        """
+
+    @abc.abstractmethod
+    def memory_lengths(self, encoded: Any, ratio: MemoryRatio) -> Iterable[MemoryLength]:
+        """Yields the memory lengths that a search tries for what `encode` returned.
+
+        `ratio` is `decoding.memory_ratio`, for active memory. Other models have a single memory length.
+        """
+
+    @abc.abstractmethod
+    def token_table(self) -> Any:
+        """Returns tensors [V, ...] in which every decoder step looks up its input tokens.
+
+        They depend on the weights alone: a search computes them once, and again when the weights have changed.
+        """
+
+    @abc.abstractmethod
+    def start(
+        self, encoded: Any, num_queries: int, token_table: Any, selected: Selection | None = None
+    ) -> tuple[Any, Any]:
+        """Begins to decode Q = `num_queries` hypotheses of each source, from the `encoded` of a `MemoryLength`.
+
+        Returns what all decoder steps share, and the initial state, of tensors [B, Q, ...]. With `selected`, `step`
+        computes logits of these N tokens alone, and those that a source does not allow are minus infinity.
+        """
+
+    @abc.abstractmethod
+    def step(self, tokens: tf.Tensor, state: Any, decoding: Any) -> tuple[tf.Tensor, Any, Any]:
+        """Runs one decoder step after tokens [B, Q], BOS in the first step; `decoding` is what all steps share.
+
+        Returns logits [B, Q, V or N] of the next token, weights of the memory for `attention_weights`, and the next
+        state.
+        """
+
+    @abc.abstractmethod
+    def attention_weights(self, decoding: Any, memory_weights: Any) -> tf.Tensor:
+        """Returns weights of the encoder's states [B, Q, P] for the weights of the memory that `step` returned."""
+
+    @abc.abstractmethod
+    def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Returns weights of the source positions [B, T, S] for target ids [B, T] under teacher forcing."""
 
     @abc.abstractmethod
     def slot_shares(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Returns the alignments of each memory slot [B, K, T, S], if the model has alignments; K = 0 without slots."""
+        """Returns the alignments of each memory slot [B, K, T, S], whose sum over K are the alignments.
+
+        K is 0 for a memory without slots.
+        """
+
+    @abc.abstractmethod
+    def teacher_forced_logits(self, encoded: Any, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
+        """Returns logits [B, T, V] under teacher forcing, for what `encode` returned and target ids [B, T]."""
 
     def get_config(self):
         """Returns the options of the model and the other arguments, all in one mapping."""
@@ -129,7 +128,7 @@ class Model(tf.keras.Model):
 
 
 class Ensemble:
-    """Decodes with several models at once; it has alignments if all of them have.
+    """Decodes with several models at once, by the methods of `Model`; it has alignments if all of them have.
 
     Encoded sources, shared tensors, states and attention weights are lists with an item for each model. Logits are
     those of the models' mean probabilities.

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -66,27 +66,19 @@ class NeuralGPU(Model):
 
     Args:
       **kwargs: see `Model`.
-      memory_intercept, memory_slope: regression of n on a source's length (`TrainingBatches.length_regression`); None
-        if it is not known.
+      length_regression: intercept and slope of n by a source's length (`TrainingBatches.length_regression`).
     """
 
     config_class = NeuralGPUConfig
-    argument_names = (*Model.argument_names, "memory_intercept", "memory_slope")
+    argument_names = (*Model.argument_names, "length_regression")
     has_alignments = False
     has_decoder_cells = False  # whether cells change the memory again at each output
     num_features = 1  # number of vectors of width m that the output layer gets
 
-    def __init__(
-        self,
-        config: NeuralGPUConfig,
-        *,
-        memory_intercept: float | None = None,
-        memory_slope: float | None = None,
-        **kwargs,
-    ):
+    def __init__(self, config: NeuralGPUConfig, *, length_regression: Sequence[float] = (0.0, 1.0), **kwargs):
         super().__init__(config, **kwargs)
         self.width, self.units = config.width, config.units
-        self.memory_intercept, self.memory_slope = memory_intercept, memory_slope
+        self.length_regression = tuple(length_regression)
         self.source_embedding = self._embedding("source_embedding")
         reads_outputs = self.num_features > 1 or self.has_decoder_cells
         self.target_embedding = self._embedding("target_embedding") if reads_outputs else None
@@ -114,7 +106,6 @@ class NeuralGPU(Model):
 
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> Encoded:
         """Embeds source ids [B, S], padded with PAD, for memories as long as the sources."""
-        del seed, jit_compile
         is_token = self.state_mask(source)
         embedded = self.source_embedding(source)
         return Encoded(tf.where(is_token[:, :, None], embedded, tf.zeros_like(embedded)), _count(is_token))
@@ -126,11 +117,8 @@ class NeuralGPU(Model):
         """Yields the sources for memories of each length that a search tries.
 
         Without a ratio, these are all lengths from n to 2n, for a source of n tokens. With a ratio, there is a single
-        length, ceil(ratio * n). With "estimate", there is a single length, too:
-        ceil(memory_intercept + memory_slope * n), at least n. A memory of m positions has room for m outputs, with the
-        end of sentence.
-
-        Raises ValueError for "estimate" if the regression is not known.
+        length, ceil(ratio * n). With "estimate", there is a single length, too, by `length_regression`, and at least n.
+        A memory of m positions has room for m outputs, with the end of sentence.
         """
         longest = encoded.embedded.shape[1]
         if ratio is None:
@@ -146,10 +134,8 @@ class NeuralGPU(Model):
         """Returns the length of the memory for a source of `length` tokens; 0 for padding."""
         if ratio != "estimate":
             return math.ceil(Fraction(str(ratio)) * length)
-        if self.memory_intercept is None or self.memory_slope is None:
-            raise ValueError("no estimate: memory_intercept and memory_slope are not set")
-        estimate = math.ceil(self.memory_intercept + self.memory_slope * length)
-        return max(length, estimate) if length else 0
+        intercept, slope = self.length_regression
+        return max(length, math.ceil(intercept + slope * length)) if length else 0
 
     def token_table(self) -> tf.Tensor:
         """Returns the embeddings of outputs [V, m]; an empty tensor for a model that does not read its outputs."""
@@ -163,9 +149,8 @@ class NeuralGPU(Model):
         return decoding, self._first_state(decoding, num_queries)
 
     def step(self, tokens: tf.Tensor, state: dict, decoding: Decoding) -> tuple[tf.Tensor, tf.Tensor, dict]:
-        """Returns logits [B, Q, V or N] after `tokens` [B, Q], no attention weights [B, Q, 0], and the next state."""
         features, state = self._features(self._embedded(tokens, decoding), state, decoding, None)
-        return decoding.output.logits(features), features[:, :, :0], state
+        return decoding.output.logits(features), features[:, :, :0], state  # no attention weights [B, Q, 0]
 
     def call(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns logits [B, T, V] under teacher forcing: those of position t see at most the target [B, T] before t.
@@ -205,14 +190,12 @@ class NeuralGPU(Model):
 
     def _features(self, embedded, state, decoding, seed):
         """Returns the input of the output layer [B, Q, F] after outputs `embedded` [B, Q, m], and the next state."""
-        del embedded, seed
         column = decoding.memory[:, :, 0]
         position = tf.minimum(state["position"], tf.shape(column)[1] - 1)
         return tf.gather(column, position, batch_dims=1), {"position": state["position"] + 1}
 
     def _teacher_forced(self, decoding, target, seed):
         """Returns the inputs of the output layer [B, T, F] for a target [B, T]."""
-        del seed
         return decoding.memory[:, : tf.shape(target)[1], 0]
 
     def _output(self, selected: Selection | None = None) -> OutputWeights:

@@ -271,20 +271,10 @@ class Seq2Seq(Model):
         self.built = True
 
     @property
-    def context_size(self) -> int:
-        """D, the width of a context; 0 without attention."""
-        return self.decoder.context_size
-
-    @property
     def has_alignments(self) -> bool:
-        """Whether the attention mechanism weighs source positions."""
-        return self.context_size > 0
+        return self.decoder.context_size > 0
 
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> Encoded:
-        """Encodes a padded batch of sources.
-
-        `seed` [2] turns dropout on. With `jit_compile`, XLA compiles the loops of the encoder's LSTMs on a CPU.
-        """
         inputs, mask = self.source_embedding(source, fold_in(seed, SOURCE_SEED)), self.source_embedding.mask(source)
         states, final_state = self.encoder(inputs, mask, seed, jit_compile=jit_compile)
         mask = self.encoder.state_mask(mask)
@@ -298,8 +288,6 @@ class Seq2Seq(Model):
         return self.encoder.state_mask(self.source_embedding.mask(source))
 
     def memory_lengths(self, encoded: Encoded, ratio: MemoryRatio) -> list[MemoryLength]:
-        """Returns the only memory length of the sources. `ratio` concerns other models."""
-        del ratio
         return [MemoryLength(encoded)]
 
     def token_table(self) -> tf.Tensor:
@@ -312,22 +300,16 @@ class Seq2Seq(Model):
     def start(
         self, encoded: Encoded, num_queries: int, token_table: tf.Tensor, selected: Selection | None = None
     ) -> tuple[Decoding, dict[str, Any]]:
-        """Returns what all decoder steps share, and the initial state with `num_queries` hypotheses of each source.
-
-        `step` computes logits of all tokens, or only of the selected ones.
-        """
         stepper = self.decoder.stepper(encoded.memory, for_search=True)
         decoding = Decoding(stepper, token_table, self._output(selected))
         return decoding, stepper.initial_state(encoded.cells, num_queries)
 
     def step(self, tokens: tf.Tensor, state: dict, decoding: Decoding) -> tuple[tf.Tensor, tf.Tensor, dict]:
-        """Returns logits [B, Q, V or N] after `tokens` [B, Q], weights of the memory [B, Q, M], and the next state."""
         result = decoding.stepper(tf.gather(decoding.token_table, tokens), state)
         features = decoding.stepper.output_features(result.outputs, result.contexts)
         return decoding.output.logits(features), result.weights, result.state
 
     def attention_weights(self, decoding: Decoding, memory_weights: tf.Tensor) -> tf.Tensor:
-        """Returns weights of the encoder's states [B, Q, P] for weights of the memory's values [B, Q, M]."""
         return self.attention.alignments(decoding.stepper.reader.memory, memory_weights)
 
     def call(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
@@ -339,7 +321,6 @@ class Seq2Seq(Model):
         return self.teacher_forced_logits(self.encode(source, encoder_seed), target, decoder_seed)
 
     def teacher_forced_logits(self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns logits [B, T, V] under teacher forcing, for what `encode` returned."""
         features, _ = self._teacher_forced(encoded, target, seed)
         return self._output().logits(features)
 
@@ -357,16 +338,11 @@ class Seq2Seq(Model):
         return self._output().logits(features), contexts
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Returns weights of the source positions [B, T, S] under teacher forcing."""
         encoded = self.encode(source)
         _, memory_weights = self._teacher_forced(encoded, target, None)
         return self._by_source_position(self.attention.alignments(encoded.memory, memory_weights), source)
 
     def slot_shares(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Returns the alignments of each memory slot [B, K, T, S], whose sum over K are the alignments.
-
-        K is 0 for a memory without slots.
-        """
         if not self.attention.num_slots:
             return tf.zeros([tf.shape(source)[0], 0, tf.shape(target)[1], tf.shape(source)[1]])
         # With at least K states, the memory holds the slots, not the states of a short source.

@@ -233,4 +233,4 @@ def _context_kernels(model: Seq2Seq) -> tuple[ContextKernels, bool]:
         return ContextKernels(None, None), False
     kernels = model.decoder.context_kernels().map(array)
     num_values = model.attention.num_slots or model.max_source_length
-    return kernels, kernels.output is not None and precomputing_pays(num_values, model.context_size, kernels)
+    return kernels, kernels.output is not None and precomputing_pays(num_values, model.decoder.context_size, kernels)

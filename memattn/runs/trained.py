@@ -12,7 +12,7 @@ from memattn.data.lexicon import Lexicon
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, RunError, reason
-from memattn.models.interface import DecodingModel, Ensemble, Model
+from memattn.models.interface import Ensemble, Model
 from memattn.models.neural_gpu import KINDS as ACTIVE_MEMORY
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import checkpoints
@@ -38,7 +38,7 @@ def build_model(
     if "source_features" in metadata:
         arguments["source_features"] = metadata["source_features"]
     if config.model.has_memory_length and metadata.get(LENGTH_REGRESSION):
-        arguments["memory_intercept"], arguments["memory_slope"] = metadata[LENGTH_REGRESSION]
+        arguments["length_regression"] = metadata[LENGTH_REGRESSION]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # Keras 3 warns, then raises
@@ -58,7 +58,7 @@ class Trained:
     lexicon: Lexicon | None = None  # the content of `decoding.lexicon`; None if a hypothesis may have any token
 
     @functools.cached_property
-    def model(self) -> DecodingModel:
+    def model(self) -> Model | Ensemble:
         """The model, or the `Ensemble` of several."""
         return self.models[0] if len(self.models) == 1 else Ensemble(self.models)
 

@@ -16,7 +16,7 @@ from memattn.data.lexicon import Lexicon, Selection
 from memattn.data.sentences import Sources
 from memattn.data.vocabulary import BOS, EOS, Vocabulary
 from memattn.errors import ConfigError
-from memattn.models.interface import DecodingModel, MemoryLength
+from memattn.models.interface import Ensemble, MemoryLength, Model
 from memattn.search.beam_search import beam_search
 from memattn.search.config import DecodingConfig
 from memattn.search.sampling import sample
@@ -39,12 +39,12 @@ class Searcher:
     Attributes:
       jit_compile: whether XLA compiles the search.
       has_alignments: whether the model weighs source positions, so that `align` can be called.
-      token_table: see `DecodingModel.token_table`.
+      token_table: see `Model.token_table`.
 
     Raises ConfigError for a coverage penalty without attention.
     """
 
-    def __init__(self, model: DecodingModel, config: DecodingConfig, lexicon: Lexicon | None = None):
+    def __init__(self, model: Model | Ensemble, config: DecodingConfig, lexicon: Lexicon | None = None):
         if config.coverage_penalty and not model.has_alignments:
             raise ConfigError("decoding.coverage_penalty: needs a model with attention")
         self.config, self._model, self._lexicon = config, model, lexicon

@@ -64,7 +64,6 @@ class OnnxSearcher:
 
     def __call__(self, source: np.ndarray, numbers: Any = None) -> Hypotheses:
         """Returns the n best hypotheses of a padded batch of sources [B, S], without rows of padding at its end."""
-        del numbers  # of the sources, for samples
         source = _without_padding(source)
         memory, state = self._encode(source)
 

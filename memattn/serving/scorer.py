@@ -9,7 +9,7 @@ from memattn.data.batches import streaming_batches
 from memattn.data.sentences import Sentences, Sources
 from memattn.data.vocabulary import PAD
 from memattn.errors import DataError
-from memattn.models.interface import DecodingModel
+from memattn.models.interface import Ensemble, Model
 from memattn.runs.trained import Trained
 from memattn.search.searcher import StoppedError
 from memattn.serving.lines import STDIN, in_order, too_long, until_error
@@ -20,7 +20,7 @@ _BATCH_SIZE = 16  # sentences of a loss; the logits of all their target position
 class Scorer:
     """Computes log-probabilities of given targets; traced once per padded shape."""
 
-    def __init__(self, model: DecodingModel):
+    def __init__(self, model: Model | Ensemble):
         self._model = model
         self._score = tf.function(self._score_batch, autograph=False)
 

@@ -5,8 +5,8 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from memattn.options import listed
 from memattn.search.translation import translations
 from memattn.serving.lines import STDIN, in_order, too_long, until_error
 from memattn.serving.onnx_searcher import OnnxSearcher
-from memattn.serving.word_alignment import Part, word_alignment
 
 if TYPE_CHECKING:  # a function below imports TensorFlow when it is called; the class needs none
     from memattn.runs.trained import Trained
@@ -31,6 +30,15 @@ if TYPE_CHECKING:  # a function below imports TensorFlow when it is called; the 
 WITHOUT_XLA = "decoding.jit_compile=false"  # compiling takes longer than a few translations
 _SENTENCE_ENDS = tuple(".!?…。！？؟।")
 _SENTENCE_ENDS_WITHIN_WORDS = tuple("。！？")  # in scripts without blanks between words
+
+
+class Part(NamedTuple):
+    """A piece of a source line with a translation."""
+
+    source: list[str]  # tokens [S] of the piece
+    target: list[str]  # tokens [T] of its translation
+    weights: np.ndarray  # attention weights [T, S] of the source tokens for each target token; empty if not needed
+    score: float = 0.0  # that of the translation
 
 
 class Translator:
@@ -203,6 +211,30 @@ def _ends_a_sentence(tokens: list[str], word_numbers: list[int], end: int) -> bo
     is_within_word = word_numbers[end - 1] == word_numbers[end]
     ends = _SENTENCE_ENDS_WITHIN_WORDS if is_within_word else _SENTENCE_ENDS
     return tokens[end - 1].removesuffix(SEPARATOR).endswith(ends)
+
+
+def word_alignment(parts: list[Part], word_numbers: Callable[[list[str]], list[int]]) -> str:
+    """Returns the most attended source word of each target word of a line, as pairs `source-target`, numbered from 0.
+
+    `word_numbers` returns the number of the word of each token. The weight between two words is the sum over their
+    tokens. A word of the source may continue in the next part; the target has a blank between parts.
+    """
+    source_words = np.array(word_numbers([token for part in parts for token in part.source]), np.int64)
+    pairs: list[str] = []
+    start = 0
+    for source, target, weights, _ in parts:
+        here = source_words[start : start + len(source)]
+        start += len(source)
+        if source and target:
+            target_words = np.array(word_numbers(target), np.int64)
+            between_words = _membership(target_words, weights.dtype).T @ weights @ _membership(here, weights.dtype)
+            pairs += [f"{here[0] + word}-{len(pairs) + i}" for i, word in enumerate(between_words.argmax(1))]
+    return " ".join(pairs)
+
+
+def _membership(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Returns a matrix [tokens, words] with 1 where a token belongs to a word; the words' numbers are consecutive."""
+    return (words[:, None] == np.arange(words[0], words[-1] + 1)).astype(dtype)
 
 
 def from_trained(trained: "Trained", *, n_best: int | None = None, **options: Any) -> Translator:

@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import IO, cast
 
+from tqdm import tqdm
+
 from memattn import config as configs
 from memattn import console, files, processes
 from memattn.config import Config
 from memattn.data import corpus, tasks
-from memattn.evaluation import formatting
 from memattn.runs.run import Run
 from memattn.sweeps import tables
 from memattn.sweeps.runs import expand, finished, is_done
@@ -94,23 +95,20 @@ def _failures(
     """Calls `work` with the names of runs, `jobs` at a time, shows progress, and returns why runs failed, by name."""
     started, states, problems = time.monotonic(), dict.fromkeys(runs, "waiting"), {}
 
-    def parts() -> list[str]:
+    def progress() -> str:
         """Returns the number of runs in each state, and the time left as if all runs took equally long."""
         count = collections.Counter(states.values())
         text = f"{activity}: {count['done']} of {len(runs)} runs done"
         text += "".join(f", {count[state]} {state}" for state in ("failed", "running") if count[state])
         left = count["waiting"] + count["running"]
         if not (left and count["done"]):
-            return [text]
+            return text
         seconds = left * (time.monotonic() - started) / count["done"]
-        return [text, f"about {formatting.clock(seconds)} left"]
+        return f"{text}  about {tqdm.format_interval(seconds)} left"
 
     def change(name: str, state: str) -> None:
         states[name] = state
-        if sys.stdout.isatty():
-            console.redraw()
-        else:
-            console.say("  ".join(parts()))
+        console.say(progress())
 
     def do(name: str) -> None:
         change(name, "running")
@@ -121,7 +119,7 @@ def _failures(
             problems[name] = f"{problem}{cause}"
         change(name, "failed" if status else "done")
 
-    with console.showing(parts), concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         try:
             list(pool.map(do, runs))
         except BaseException:

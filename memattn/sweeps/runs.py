@@ -16,16 +16,11 @@ from memattn.runs.run import Run, is_best
 
 def expand(config: Config) -> dict[str, Config]:
     """Returns the configs of a sweep's runs by name, those of cells before those of grids. Raises ConfigError."""
-    return {name: run for name, (run, _) in _expanded(config).items()}
+    return {name: run for name, (run, _) in expanded(config).items()}
 
 
-def changes(config: Config) -> dict[str, dict[str, Any]]:
-    """Returns each run's changes to the sweep's config by name: dotted keys with values. Raises ConfigError."""
-    return {name: changes for name, (_, changes) in _expanded(config).items()}
-
-
-def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
-    """Returns the config and the changes of each run by name. Raises ConfigError."""
+def expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
+    """Returns the config of each run by name, and its changes to the sweep's: dotted keys with values."""
     sweep = config.sweep or SweepConfig()
     base = to_dict(config)
     grid_points = list(itertools.chain.from_iterable(map(_points, sweep.grids)))
@@ -53,25 +48,19 @@ def _points(grid: Mapping[str, list]) -> Iterator[dict[str, Any]]:
         yield dict(zip(grid, values, strict=True))
 
 
-def labelled_values(changes: Mapping[str, Any], *, full_keys: bool = False) -> Iterator[tuple[str, Any]]:
-    """Yields labels and values of changes: the last part of a key, or the full key; of a mapping, its items.
-
-    Without `full_keys`, the name of a mechanism outside the package, module:Class, is the last part of its module.
-    """
-    for key, value in changes.items():
-        pairs = value.items() if isinstance(value, Mapping) else [(key if full_keys else key.rpartition(".")[2], value)]
-        for label, item in pairs:
-            is_reference = label == "name" and isinstance(item, str) and ":" in item and not full_keys
-            yield label, item.partition(":")[0].rpartition(".")[2] if is_reference else item
-
-
 def run_name(changes: Mapping[str, Any], *, full_keys: bool = False) -> str:
     """Returns a name for changes that a folder can have, such as "memory-num_slots=4-seed=1".
 
-    A value stands after its label, that of a `name` alone; see `labelled_values`.
+    A value stands after the last part of its key, or the full key; that of a `name` alone. A mapping gives its items.
+    Without `full_keys`, the name of a mechanism outside the package, module:Class, is the last part of its module.
     """
-    values = labelled_values(changes, full_keys=full_keys)
-    parts = [str(value) if label == "name" else f"{label}={value}" for label, value in values]
+    parts = []
+    for key, value in changes.items():
+        pairs = value.items() if isinstance(value, Mapping) else [(key if full_keys else key.rpartition(".")[2], value)]
+        for label, item in pairs:
+            if label == "name" and isinstance(item, str) and ":" in item and not full_keys:
+                item = item.partition(":")[0].rpartition(".")[2]
+            parts.append(str(item) if label == "name" else f"{label}={item}")
     name = "-".join(parts).replace("/", "_").replace(" ", "")
     name = re.sub(r"[*?\[\]\\]", "", name)  # a folder's name must be no pattern for TensorFlow
     return "".join(character if character.isprintable() else "_" for character in name)
@@ -95,7 +84,7 @@ class SweepRun(NamedTuple):
 def finished(config: Config, sweep_dir: str, split: str, average: int | None = None) -> list[SweepRun]:
     """Returns the runs of a sweep that have a result on a split."""
     runs = []
-    for name, (run_config, changes) in _expanded(config).items():
+    for name, (run_config, changes) in expanded(config).items():
         run = Run(os.path.join(sweep_dir, name))
         if result := result_of(run, run_config, split, average):
             runs.append(SweepRun(name, run.folder, run_config, result, run.validations, changes))

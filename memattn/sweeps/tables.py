@@ -12,7 +12,7 @@ from memattn.config import Config, to_dict
 from memattn.evaluation import formatting, plots, styles
 from memattn.evaluation.metrics import REPORTED, Metric
 from memattn.runs.result import conditions
-from memattn.sweeps.runs import SweepRun, expand, labelled_values, run_name
+from memattn.sweeps.runs import SweepRun, expand, run_name
 
 
 def write(config: Config, runs: list[SweepRun], failed: dict[str, str], sweep_dir: str, title: str) -> None:
@@ -40,8 +40,7 @@ def write(config: Config, runs: list[SweepRun], failed: dict[str, str], sweep_di
     }
     files.write(os.path.join(sweep_dir, "manifest.json"), json.dumps(manifest, indent=2) + "\n")
     if runs:
-        groups = list(seed_groups(runs).values())
-        curves = [curve(name, group) for name, group in zip(names_in_words(groups), groups, strict=True)]
+        curves = [curve(name, group) for name, group in by_name_in_words(seed_groups(runs)).items()]
         plots.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
     names = ["table.csv", "table.md"]
     names += ["seeds.csv"] if seeds else []
@@ -129,23 +128,13 @@ def over_seeds(runs: list[SweepRun]) -> list[dict]:
     return summary
 
 
-def names_in_words(groups: list[list[SweepRun]]) -> list[str]:
-    """Names groups of runs that differ in seed by their attention, such as "memory, K = 32".
-
-    If several groups have the same attention, their names also have the changes in which these groups differ.
-    """
-    names = [styles.words(styles.attention(runs[0].config)) for runs in groups]
-    changes = [{key: value for key, value in runs[0].changes.items() if key != "training.seed"} for runs in groups]
-    settings = [list(labelled_values(each)) for each in changes]
-    settings_by_name: dict[str, list] = {}
-    for name, pairs in zip(names, settings, strict=True):
-        settings_by_name.setdefault(name, []).append(pairs)
-    in_words = []
-    for name, pairs in zip(names, settings, strict=True):
-        differing = [pair for pair in pairs if not all(pair in each for each in settings_by_name[name])]
-        texts = [str(value) if key == "name" else f"{key.replace('_', ' ')} {value}" for key, value in differing]
-        in_words.append(f"{name}: {', '.join(texts)}" if texts else name)
-    return in_words
+def by_name_in_words(groups: dict[str, list[SweepRun]]) -> dict[str, list[SweepRun]]:
+    """Returns groups of runs by their attention, such as "memory, K = 32"; by their labels where several have it."""
+    words = [styles.words(styles.attention(runs[0].config)) for runs in groups.values()]
+    return {
+        name if words.count(name) == 1 else label: runs
+        for name, (label, runs) in zip(words, groups.items(), strict=True)
+    }
 
 
 def curve(name: str, runs: list[SweepRun], metric: str = "bleu") -> plots.Line:

@@ -24,7 +24,7 @@ _LOST_WORKER = (
 _PEER_FAILURE = re.compile("collective|connection|grpc|nccl|peer|remote|rpc|socket", re.IGNORECASE)
 
 
-def _is_lost_worker(error: tf.errors.OpError) -> bool:
+def is_lost_worker(error: tf.errors.OpError) -> bool:
     """Returns whether an error means that another worker has ended.
 
     TensorFlow raises InternalError for a broken connection, but also if cuDNN or XLA fails: the message decides.
@@ -56,7 +56,7 @@ def several_machines() -> Strategy:
     except (ValueError, KeyError, RuntimeError, TypeError, AttributeError) as error:
         raise ConfigError(f"--strategy multi_worker: cannot use the workers of TF_CONFIG or Slurm: {error}") from error
     except tf.errors.OpError as error:
-        if not _is_lost_worker(error):
+        if not is_lost_worker(error):
             raise
         raise LostWorkerError(f"--strategy multi_worker: a worker did not join: {reason(error)}") from error
 
@@ -157,16 +157,3 @@ class Workers:
             lambda context: tf.constant(addend(context.replica_id_in_sync_group), tf.float64)
         )
         return self.strategy.reduce("SUM", addends, axis=None).numpy()
-
-
-@contextlib.contextmanager
-def losing_workers(strategy: Strategy, run_dir: str) -> Iterator[None]:
-    """Turns errors raised in this context into LostWorkerError if they mean that another worker has ended."""
-    try:
-        yield
-    except tf.errors.OpError as error:
-        if not (_is_lost_worker(error) and isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)):
-            raise
-        raise LostWorkerError(
-            f"{run_dir}: a worker was lost; restart all workers to resume ({reason(error)})"
-        ) from error

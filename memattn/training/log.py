@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
+from tqdm import tqdm
 
-from memattn import console
 from memattn.config import Config, Seq2SeqConfig, TrainingConfig
-from memattn.evaluation.formatting import clock
 from memattn.evaluation.metrics import METRICS
 from memattn.training.config import learning_rate
 from memattn.training.opening import OpenRun
@@ -30,21 +29,29 @@ class Log:
         self.results: list[UpdateResult] = []  # those that no report has counted yet
         self.logged_at = time.monotonic()  # time of the last report, later by the time of validations since then
         self._drawn_at = time.monotonic()  # time of the last picture
-        self._scalars: dict[str, float] = {}  # those of the last report
+        self.bar = tqdm(disable=True)  # shows the steps on a terminal, once the log is opened
         self._decays = run.progress.decays  # those at the last validation
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
-        """Records events into the run folder in this context, and shows a line on progress if there is a terminal."""
+        """Records events into the run folder in this context, and shows a progress bar if there is a terminal."""
         run = self._run
-        with run.workers.entered_on_chief(_recording_into(run.run_folder.events)), contextlib.ExitStack() as stack:
+        with run.workers.entered_on_chief(_recording_into(run.run_folder.events)):
             if run.restored:
                 self.say(f"resuming from {run.restored}")
             if run.training_step.jit_compile:
                 self.say(f"compiling for {len(run.batches.widths)} padded lengths: the first steps take longer")
-            if run.workers.is_chief:
-                stack.enter_context(console.showing(self.progress_parts))
-            yield
+            with tqdm(
+                total=run.config.training.max_steps,
+                initial=run.progress.step,
+                unit="step",
+                leave=False,
+                file=sys.stdout,
+                dynamic_ncols=True,
+                smoothing=0,  # the time left includes validations
+                disable=None if run.workers.is_chief else True,  # None: unless there is a terminal
+            ) as self.bar:
+                yield
 
     def introduce(self) -> None:
         """Prints what is trained, and which weights it starts with."""
@@ -61,7 +68,7 @@ class Log:
             self.say(f"starting with the best weights of {config.training.init_from}")
 
     def write_steps(self) -> None:
-        """Records a report on the steps since the last one. Prints it, unless a terminal shows a line on progress."""
+        """Records a report on the steps since the last one. Prints it, unless a terminal shows a progress bar."""
         if not self.results:
             return
         training, progress, now = self._run.config.training, self._run.progress, time.monotonic()
@@ -70,16 +77,18 @@ class Log:
             self.say(f"step {progress.step:,}: updates skipped, as loss or gradient was not finite: {skipped}")
         if finite:
             rate = learning_rate(training, progress.step - 1, progress.decays)
-            self._scalars = step_scalars(finite, len(self.results), now - self.logged_at, rate)
-            if not sys.stdout.isatty():
-                self.say(steps_line(progress.step, training.max_steps, self._scalars))
-            self._run.workers.on_chief(record, "train", self._scalars, progress.step)
+            scalars = step_scalars(finite, len(self.results), now - self.logged_at, rate)
+            if self.bar.disable:
+                self.say(steps_line(progress.step, training.max_steps, scalars))
+            self.bar.set_postfix_str(f"loss {scalars['loss']:.4f}, {scalars['tokens_per_second']:,.0f} tokens/s")
+            self._run.workers.on_chief(record, "train", scalars, progress.step)
         self.results.clear()
         self.logged_at = now
 
     def write_validation(self, scores: Mapping[str, float], seconds: float, *, is_best: bool) -> None:
         """Prints and records a validation, which took `seconds`."""
         training, progress = self._run.config.training, self._run.progress
+        self.bar.set_description_str("")
         self.say(validation_line(progress.step, scores, seconds, is_best=is_best))
         self._run.workers.on_chief(record, "validation", scores, progress.step)
         self._run.workers.on_chief(self._show_example)
@@ -108,24 +117,6 @@ class Log:
         self.say(f"finished: {progress.finished}; best validation {metric.title} {best}")
         self.say(f"evaluate with: memattn-eval --run_dir {shlex.quote(self._run.folder)}")
 
-    def progress_parts(self) -> list[str]:
-        """Returns the parts of the line that a terminal shows during training, the most important ones first."""
-        training, progress, scalars = self._run.config.training, self._run.progress, self._scalars
-        parts = [f"step {progress.step:,}/{training.max_steps:,}"]
-        if progress.validation_due:
-            return [*parts, "validating"]
-        if scalars:
-            left = (training.max_steps - progress.step) / scalars["steps_per_second"]
-            parts += [
-                f"loss {scalars['loss']:.4f}",
-                f"{scalars['tokens_per_second']:,.0f} tokens/s",
-                f"{clock(left)} left",
-            ]
-        if progress.best:
-            metric = METRICS[training.metric]
-            parts.append(f"best {metric.title} {metric.with_unit(progress.best[0])}")
-        return parts
-
 
 def step_scalars(finite: Sequence[UpdateResult], steps: int, seconds: float, learning_rate: float) -> dict[str, float]:
     """Returns numbers on training steps, by name, from the results of those that were not skipped."""
@@ -143,10 +134,11 @@ def step_scalars(finite: Sequence[UpdateResult], steps: int, seconds: float, lea
 def steps_line(step: int, max_steps: int, scalars: Mapping[str, float]) -> str:
     """Returns the line on the training steps that ended with `step`."""
     loss, speed = scalars["loss"], scalars["steps_per_second"]
+    left = tqdm.format_interval((max_steps - step) / speed)
     return (
         f"step {step:,}/{max_steps:,}  loss {loss:.4f}  perplexity {math.exp(min(loss, 99)):.3f}  "
         f"accuracy {100 * scalars['accuracy']:.2f}%  {speed:.2f} steps/s  "
-        f"{scalars['tokens_per_second']:,.0f} target tokens/s  {clock((max_steps - step) / speed)} left"
+        f"{scalars['tokens_per_second']:,.0f} target tokens/s  {left} left"
     )
 
 

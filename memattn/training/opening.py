@@ -181,7 +181,7 @@ def _replicated(teacher: Model, student: Model) -> Seq2Seq:
 
     Raises ConfigError if its contexts cannot be compared with those of the student.
     """
-    theirs, ours = (model.context_size if isinstance(model, Seq2Seq) else 0 for model in (teacher, student))
+    theirs, ours = (model.decoder.context_size if isinstance(model, Seq2Seq) else 0 for model in (teacher, student))
     if not theirs or theirs != ours:
         problem = f"its contexts are {theirs} wide, and those of this model {ours}"
         raise ConfigError(f"training.teacher: {problem}; only its encoder can be had (teacher_weight: 0)")

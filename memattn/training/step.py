@@ -44,7 +44,7 @@ class TrainingStep:
 
     The loss is summed over all replicas and batches, and divided by the number of their target tokens. The gradients
     are summed likewise, then clipped together. An update whose loss or gradient is not finite is skipped. With a
-    teacher, the loss also has the distance between the contexts of student and teacher, times a weight that falls to 0.
+    teacher, the loss also has the mean squared difference of their contexts, times a weight that falls to 0.
 
     In float16, the loss is scaled: an overflow halves the scale, but not below 1; 2,000 steps without an overflow
     double the scale. XLA compiles the decoder, on one replica the update, and on a CPU the loops of the encoder's
@@ -166,7 +166,8 @@ class TrainingStep:
             objective, cross_entropy = self._loss(logits, target, mask, label_smoothing=self._config.label_smoothing)
             if teaching is not None:
                 teacher_contexts, weight = teaching
-                objective += weight * context_distance(contexts, teacher_contexts, mask)
+                squares = tf.math.squared_difference(tf.cast(contexts, tf.float32), teacher_contexts)  # [B, T, D]
+                objective += weight * tf.reduce_sum(tf.where(mask, tf.reduce_mean(squares, -1), 0.0))
             objective /= tokens
             if self._is_scaled:
                 objective *= self.state[0]
@@ -220,16 +221,6 @@ class TrainingStep:
         raised_scale, lowered_scale = tf.minimum(2 * scale, _LARGEST_SCALE), tf.maximum(scale / 2, 1.0)
         scale.assign(tf.where(finite, tf.where(raised, raised_scale, scale), lowered_scale))
         steps.assign(tf.where(finite & ~raised, steps + 1, 0))
-
-
-def context_distance(contexts: tf.Tensor, teacher_contexts: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns the mean squared difference between contexts [B, T, D] of student and teacher, summed over tokens.
-
-    `mask` [B, T] is False at padding.
-    """
-    differences = tf.math.squared_difference(tf.cast(contexts, tf.float32), teacher_contexts)
-    distances = tf.reduce_mean(differences, -1)  # [B, T]
-    return tf.reduce_sum(tf.where(mask, distances, 0.0))
 
 
 def differentiable(encoded: Any) -> list[tf.Tensor]:

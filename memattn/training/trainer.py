@@ -19,19 +19,18 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from memattn import console, files
+from memattn import files
 from memattn.config import Config
 from memattn.data.batches import Position
-from memattn.errors import RunError
+from memattn.errors import LostWorkerError, RunError, reason
 from memattn.training.config import learning_rate
-from memattn.training.distribution import Workers, losing_workers
+from memattn.training.distribution import Workers, is_lost_worker
 from memattn.training.log import Log
 from memattn.training.opening import OpenRun
 from memattn.training.step import UpdateResult
 
 _MOST_PENDING = 100  # steps that may run before training waits for their results
 _ADVICE = "a smaller training.learning_rate or training.clip_norm may help"
-_PROGRESS_SECONDS = 0.25  # least time between two drawings of the progress line
 _STEPS_BETWEEN_AGREEMENTS = 10  # of several workers, as an agreement takes time
 
 
@@ -40,8 +39,13 @@ def train(config: Config, run_dir: str, strategy: tf.distribute.Strategy) -> int
 
     Raises ConfigError, DataError, RunError, LostWorkerError, OSError, each with a one-line message for the user.
     """
-    with losing_workers(strategy, run_dir):
+    try:
         return Trainer(dataclasses.replace(config, sweep=None), run_dir, strategy).train()
+    except tf.errors.OpError as error:
+        if not (is_lost_worker(error) and isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)):
+            raise
+        problem = f"a worker was lost; restart all workers to resume ({reason(error)})"
+        raise LostWorkerError(f"{run_dir}: {problem}") from error
 
 
 class Trainer:
@@ -92,7 +96,7 @@ class Trainer:
             progress.add_step(batches, positions[-1])  # where those of the next step begin
             if len(self.pending) == _MOST_PENDING:
                 self.collect()
-            console.redraw(after=_PROGRESS_SECONDS)
+            self.log.bar.update()
             self.stopping.agree(progress.step)
             is_last = progress.step == training.max_steps
             if is_last or progress.step % training.log_every == 0:
@@ -110,7 +114,7 @@ class Trainer:
         run, progress = self.run, self.run.progress
         self.check_weights()
         begin = time.monotonic()
-        console.redraw()
+        self.log.bar.set_description("validating")
         scores = run.workers.on_chief(run.validation.scores, self.stopping.is_requested)
         if scores is None:
             self.stopping.stop()

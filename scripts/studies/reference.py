@@ -9,7 +9,7 @@ import inspect
 import re
 import sys
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal
 from unittest import mock
 
@@ -20,7 +20,7 @@ from memattn.attention import MECHANISMS, config_arguments
 from memattn.config.commented import arguments, comments, summary
 from memattn.config.loading import sections_of
 from memattn.config.sections import Config
-from memattn.options import OneOf, Range, hints, members, plain
+from memattn.options import TYPES, OneOf, Range, hints, members, plain
 from memattn.plain_values import as_yaml
 
 KEYS, COMMANDS = "<!-- keys -->\n", "<!-- commands -->\n"  # marks before the lists
@@ -33,16 +33,6 @@ _COMMANDS = {
     "sweep": sweep.main,
     "export": export.main,
     "onnx": onnx.main,
-}
-_TYPES = {
-    int: "int",
-    float: "number",
-    str: "str",
-    list: "list",
-    tuple: "list",
-    dict: "mapping",
-    Mapping: "mapping",
-    type(None): "`null`",
 }
 _BOUNDS = {"at least": "≥", "above": ">", "at most": "≤", "below": "<", " and ": ", "}
 
@@ -146,7 +136,8 @@ def _values(hint: Any) -> list[str]:
             bounds = " ".join(str(rule) for rule in rules if isinstance(rule, Range))
             for words, sign in _BOUNDS.items():
                 bounds = bounds.replace(words, sign)
-            names.append(f"{_TYPES[typing.get_origin(kind) or kind]} {bounds}".strip())
+            name = TYPES[typing.get_origin(kind) or kind].split()[-1]  # without its article
+            names.append("`null`" if name == "null" else f"{name} {bounds}".strip())
     return names
 
 

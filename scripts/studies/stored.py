@@ -18,7 +18,7 @@ from memattn import config as configs
 from memattn import files
 from memattn.runs.result import Result
 from memattn.runs.run import RESULT, Run
-from memattn.sweeps.runs import SweepRun, changes, expand
+from memattn.sweeps.runs import SweepRun, expanded
 from studies.output import Output
 from studies.runner import TARGETS, configs_of
 
@@ -46,11 +46,11 @@ def make(name: str, folder: str) -> None:
 def _runs(path: str, results_name: str) -> list[SweepRun]:
     """Returns the runs of a config that a folder of results/ holds, in the order of the config."""
     config = configs.load(path, [])
-    runs, changes_by_name, stored = [], changes(config), read(results_name)
-    for name, run_config in expand(config).items():
+    runs, stored = [], read(results_name)
+    for name, (run_config, changes) in expanded(config).items():
         if run := stored.get(name):
             folder, result = f"{results_name}/{name}", _result(run)
-            runs.append(SweepRun(name, folder, run_config, result, validations(run), changes_by_name[name]))
+            runs.append(SweepRun(name, folder, run_config, result, validations(run), changes))
     return runs
 
 

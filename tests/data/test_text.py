@@ -12,7 +12,7 @@ from memattn.data.tokenizer import SubwordTokenizer, TextSettings
 from memattn.data.units import SPACE, SpelledWords, Subwords, escape
 from memattn.data.vocabulary import SPECIAL_TOKENS, split_words
 from memattn.errors import DataError
-from memattn.serving.word_alignment import Part, word_alignment
+from memattn.serving.translator import Part, word_alignment
 
 ENGLISH = "a man in a green shirt rides his bike ; two women , three dogs and the boy 's ball . "
 CODES, _ = Subwords.learn(Counter((ENGLISH * 3).split()), 60)

@@ -26,10 +26,9 @@ class Terminal(io.StringIO):
 
 
 @contextlib.contextmanager
-def terminal(monkeypatch, columns=80):
-    """Makes a terminal of this width standard output in this context; yields its `Terminal`."""
+def terminal(monkeypatch):
+    """Makes a terminal standard output in this context; yields its `Terminal`."""
     output = Terminal()
     with monkeypatch.context() as patched:
         patched.setattr("sys.stdout", output)
-        patched.setenv("COLUMNS", str(columns))
         yield output

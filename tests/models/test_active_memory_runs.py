@@ -79,7 +79,7 @@ def test_a_memory_ratio_sets_a_single_length_that_no_hypothesis_exceeds():
     [(1.5, 1.25, [7, 4, 0]), (-1.0, 0.5, [4, 2, 0])],  # 1.5 + 1.25 * 4 = 6.5; there is room for the source
 )
 def test_an_estimate_sets_a_single_length_by_that_of_the_source(kind, intercept, slope, expected):
-    model = make_model(kind, memory_intercept=intercept, memory_slope=slope)
+    model = make_model(kind, length_regression=(intercept, slope))
     copy = type(model).from_config(json.loads(json.dumps(model.get_config())))
     sources = padded([SOURCE, [5, EOS], []], 5)
     for each in (model, copy):
@@ -95,7 +95,7 @@ def test_lengths_of_a_memory_are_estimated_from_pairs_and_in_validation_those_of
     assert train(config, run, NO_STRATEGY) == 0
     assert train(config, run, NO_STRATEGY) == 0  # resumes
     trained = load([run], [], None)
-    line = trained.model.memory_intercept, trained.model.memory_slope
+    line = trained.model.length_regression
     assert line == pytest.approx((-1.0, 2.0))  # S symbols and the end become 2 S and the end
     assert evaluate(run)["config"]["decoding"]["memory_ratio"] == "estimate"
     without = dataclasses.replace(config, decoding=dataclasses.replace(config.decoding, memory_ratio=None))

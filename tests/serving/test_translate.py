@@ -32,8 +32,7 @@ from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
 from memattn.serving.lines import available_lines
 from memattn.serving.scorer import PairScorer
-from memattn.serving.translator import split
-from memattn.serving.word_alignment import Part, word_alignment
+from memattn.serving.translator import Part, split, word_alignment
 
 pytestmark = pytest.mark.slow
 

@@ -23,7 +23,7 @@ from memattn.evaluation import formatting
 from memattn.runs.run import Run
 from memattn.sweeps import runner as sweep
 from memattn.sweeps import tables
-from memattn.sweeps.runs import SweepRun, changes, expand
+from memattn.sweeps.runs import SweepRun, expanded
 from memattn.training.progress import Progress
 
 pytestmark = pytest.mark.slow
@@ -187,12 +187,12 @@ def test_a_line_says_how_many_runs_are_done_and_how_long_the_rest_takes(load, ru
         "training: 0 of 3 runs done, 1 running",
         "training: 0 of 3 runs done, 1 failed",
         "training: 0 of 3 runs done, 1 failed, 1 running",
-        "training: 1 of 3 runs done, 1 failed  about 1:00 left",
-        "training: 1 of 3 runs done, 1 failed, 1 running  about 2:00 left",
+        "training: 1 of 3 runs done, 1 failed  about 01:00 left",
+        "training: 1 of 3 runs done, 1 failed, 1 running  about 02:00 left",
         "training: 2 of 3 runs done, 1 failed",
         "evaluation: 0 of 2 runs done, 1 running",
-        "evaluation: 1 of 2 runs done  about 1:00 left",
-        "evaluation: 1 of 2 runs done, 1 running  about 2:00 left",
+        "evaluation: 1 of 2 runs done  about 01:00 left",
+        "evaluation: 1 of 2 runs done, 1 running  about 02:00 left",
         "evaluation: 2 of 2 runs done",
     ]
 
@@ -320,11 +320,11 @@ def test_a_result_of_an_earlier_version_is_kept(load, done, tmp_path):
 def made_up_runs(config, scores=None):
     """Finished runs of a sweep, made up; `scores` has the BLEU of each, 30 by default."""
     runs = []
-    for number, (name, run) in enumerate(expand(config).items()):
+    for number, (name, (run, changes)) in enumerate(expanded(config).items()):
         bleu = scores[number] if scores else 30.0
         result = made_up_result(run, scores={"bleu": bleu, "sacrebleu": bleu + 1}, decode_seconds=2.0)
         rows = [{"step": "4", "seconds": "60"}]
-        runs.append(SweepRun(name, name, run, result, rows, changes(config)[name]))
+        runs.append(SweepRun(name, name, run, result, rows, changes))
     return runs
 
 
@@ -486,25 +486,15 @@ def test_pictures_name_runs_in_words(load):
         {"model.attention": {"name": "memory", "num_slots": 4, "encoder_scoring": "sigmoid"}, "training.seed": 1},
         {"model.attention": {"name": "none"}, "training.max_steps": 2},
         {"model": {"kind": "neural_gpu"}},
+        {"model.attention": {"name": MEMORY_VARIANT, "num_slots": 2}},
     ]
-    assert tables.names_in_words([[run] for run in made_up_runs(load(cells))]) == [
+    assert list(tables.by_name_in_words(tables.seed_groups(made_up_runs(load(cells))))) == [
         "memory, K = 2",
-        "memory, K = 4: encoder scoring softmax",
-        "memory, K = 4: encoder scoring sigmoid",
+        "encoder_scoring=softmax-memory-num_slots=4-seed=1",
+        "encoder_scoring=sigmoid-memory-num_slots=4-seed=1",
         "no attention",
         "Neural GPU",
-    ]
-
-
-def test_pictures_tell_runs_of_one_attention_apart_by_their_tasks_and_by_the_options_of_outside_mechanisms(load):
-    cells = [{"data.task.name": task, "training.max_steps": 2} for task in ("sort", "reverse")]
-    cells += [{"model.attention": {"name": MEMORY_VARIANT, "num_slots": slots}} for slots in (2, 4)]
-    runs = made_up_runs(load(cells, {"training.seed": 3}))
-    assert tables.names_in_words([[run] for run in runs]) == [
-        "memory, K = 3: sort",
-        "memory, K = 3: reverse",
-        "MemoryVariantAttention: num slots 2",
-        "MemoryVariantAttention: num slots 4",
+        "MemoryVariantAttention",
     ]
 
 
