@@ -27,7 +27,13 @@ TABLES: dict[str, dict[str, Any]] = {
         "units": 512,
         "vocabulary": 16_004,
         "examples": 2169,
-        "systems": ["memattn: memory, K = 32", "memattn: memory, K = 64", "memattn: Bahdanau"],
+        "systems": [
+            "memattn: memory, K = 32",
+            "memattn: memory, K = 64",
+            "memattn: memory, K = 32, position encodings",
+            "memattn: memory, K = 64, position encodings",
+            "memattn: Bahdanau",
+        ],
     },
 }
 

@@ -51,6 +51,12 @@ SYSTEMS = {
     **{
         f"memattn: memory, K = {slots}": System(OURS, {**MEMORY, "num_slots": slots}) for slots in (1, 4, 8, 16, 32, 64)
     },
+    **{
+        f"memattn: memory, K = {slots}, position encodings": System(
+            OURS, {**MEMORY, "num_slots": slots, "position_encoding": True}
+        )
+        for slots in (32, 64)
+    },
     "memattn: windowed memory, K = 8": System(OURS, {**WINDOWED, "num_slots": 8}),
     "memattn: windowed memory, K = 32": System(OURS, WINDOWED),
     "memattn: windowed memory by address, K = 32": System(OURS, {**WINDOWED, "read": "address"}),
