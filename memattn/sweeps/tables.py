@@ -42,10 +42,7 @@ def write(config: Config, runs: list[SweepRun], failed: dict[str, str], sweep_di
     if runs:
         curves = [curve(name, group) for name, group in by_name_in_words(seed_groups(runs)).items()]
         plots.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
-    names = ["table.csv", "table.md"]
-    names += ["seeds.csv"] if seeds else []
-    names += ["learning_curves.png"] if runs else []
-    console.say(f"\n{title}\n\n{markdown}\nwritten to {sweep_dir}: {', '.join([*names, 'manifest.json'])}")
+    console.say(f"\n{title}\n\n{markdown}\nwritten to {sweep_dir}")
 
 
 def row(run: SweepRun) -> dict[str, Any]:
