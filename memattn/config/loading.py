@@ -54,7 +54,11 @@ def load(path: str, overrides: Sequence[str]) -> Config:
     """
     path = shipped.find(path)
     origin = Origin(path)
-    return _overridden(_read(path, origin), overrides, origin)
+    try:
+        tree = _read(path, origin)
+    except RecursionError:
+        raise ConfigError(f"{path}: base: leads back to a file that it came from; name another config") from None
+    return _overridden(tree, overrides, origin)
 
 
 def from_dict(tree: Mapping, overrides: Sequence[str] = (), name: str = "config") -> Config:
