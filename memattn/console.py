@@ -9,10 +9,9 @@ from tqdm import tqdm
 
 def say(text: str, file: TextIO | None = None) -> None:
     """Prints a line on a file, by default standard output; discards it if nobody reads the file or the disk is full."""
-    file = file or sys.stdout
     try:
-        tqdm.write(text, file)
-        file.flush()
+        with tqdm.external_write_mode(file):
+            print(text, file=file, flush=True)
     except OSError:
         silence(file)
 

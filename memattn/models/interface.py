@@ -83,7 +83,7 @@ class Model(tf.keras.Model):
     def start(
         self, encoded: Any, num_queries: int, token_table: Any, selected: Selection | None = None
     ) -> tuple[Any, Any]:
-        """Begins to decode Q = `num_queries` hypotheses of each source, from the `encoded` of a `MemoryLength`.
+        """Begins to decode Q = `num_queries` hypotheses of each source; `encoded` is from `encode` or a `MemoryLength`.
 
         Returns what all decoder steps share, and the initial state, of tensors [B, Q, ...]. With `selected`, `step`
         computes logits of these N tokens alone, and those that a source does not allow are minus infinity.

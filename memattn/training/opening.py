@@ -107,7 +107,8 @@ class OpenRun:
             "checksum": batches.corpus.checksum(),
             **batches.corpus.source.metadata(),
         }
-        if batches.longest_source > max_source_length:
+        # A run of an earlier version resumes without this key.
+        if batches.longest_source > max_source_length and (initial or "longest_source" in self.run_folder.metadata):
             metadata["longest_source"] = batches.longest_source
         if self.config.model.has_memory_length:
             metadata[LENGTH_REGRESSION] = list(batches.length_regression())

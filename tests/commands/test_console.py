@@ -29,3 +29,8 @@ def test_a_message_on_standard_error_does_not_run_into_a_progress_bar(monkeypatc
         monkeypatch.setattr("sys.stderr", sys.stdout)  # both are the same terminal
         console.say("a warning", sys.stderr)
     assert output.screen == ["a warning", ""]
+
+
+def test_nothing_is_printed_where_standard_output_is_closed(monkeypatch):
+    monkeypatch.setattr("sys.stdout", None)  # as Python has it after >&-
+    console.say("a line")

@@ -1,5 +1,6 @@
 """Training that begins with a run's weights, and finished runs that train longer."""
 
+import re
 import shutil
 
 import numpy as np
@@ -8,7 +9,7 @@ from helpers.models import arrays
 from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, stopping_after, tiny, untrained
 
 from memattn.errors import ConfigError, RunError
-from memattn.runs.run import BEST, Run
+from memattn.runs.run import BEST, METADATA, Run
 from memattn.runs.trained import load
 from memattn.training.trainer import Trainer, train
 
@@ -46,6 +47,9 @@ def test_longer_sources_in_fine_tuning_make_longer_lines_translatable_but_leave_
     trained = load([str(tmp_path / "run")])
     assert trained.model.max_source_length == 8 < trainer.run.batches.longest_source
     assert trained.max_source_length == 2 * trainer.run.batches.longest_source
+    corpus = tmp_path / "run" / METADATA
+    corpus.write_text(re.sub(r', "longest_source": \d+', "", corpus.read_text("utf-8")), "utf-8")
+    Trainer(tuning(longer), str(tmp_path / "run"), NO_STRATEGY)  # as a run of an earlier version, without the key
 
 
 def test_fine_tuning_resumes_without_its_initial_run(base, tuning, tmp_path, monkeypatch):
