@@ -13,6 +13,8 @@ from helpers.files import contents
 from helpers.repository import ROOT, run_python
 from helpers.runs import NO_STRATEGY, assert_same_run, latest
 
+from memattn.runs.checkpoints import newest_first, step_of
+from memattn.runs.run import Run
 from memattn.training.trainer import Trainer
 
 SIZE = 16 << 20  # bytes
@@ -60,9 +62,8 @@ def repeat_until_it_fits(disk, step, run):
 
 
 def newest_step(run_dir):
-    """The training step of a run's newest checkpoint, 0 before the first."""
-    path = latest(run_dir)
-    return int(path.rpartition("-")[2]) if path else 0
+    """The training step of the checkpoint from which a run resumes, 0 before the first."""
+    return max(map(step_of, newest_first(Run(run_dir).checkpoints)), default=0)
 
 
 @pytest.mark.long
