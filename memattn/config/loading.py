@@ -54,11 +54,7 @@ def load(path: str, overrides: Sequence[str]) -> Config:
     """
     path = shipped.find(path)
     origin = Origin(path)
-    try:
-        tree = _read(path, origin)
-    except RecursionError:
-        raise ConfigError(f"{path}: base: leads back to a file that it came from; name another config") from None
-    return _overridden(tree, overrides, origin)
+    return _overridden(_read(path, origin), overrides, origin)
 
 
 def from_dict(tree: Mapping, overrides: Sequence[str] = (), name: str = "config") -> Config:
@@ -144,8 +140,11 @@ def sections_of(hint: Any) -> list[type[Options]]:
     return [cast(type[Options], member) for member in members(hint) if dataclasses.is_dataclass(member)]
 
 
-def _read(path: str, origin: Origin) -> dict:
-    """Returns the values of a file merged into those of its base; records the line of each key."""
+def _read(path: str, origin: Origin, above: Sequence[str] = ()) -> dict:
+    """Returns the values of a file merged into those of its base; records the line of each key.
+
+    `above` are the paths of the files that have this one as a base.
+    """
     try:
         text = files.read_text(path)
     except (OSError, DataError) as error:
@@ -156,21 +155,26 @@ def _read(path: str, origin: Origin) -> dict:
         raise ConfigError(f"{path}: a config is a mapping with the keys data, model, training, decoding, sweep")
     base = tree.pop("base", None)
     if base is not None:
-        below = _read(_base_path(base, path, origin_of_file), origin)
+        files_above = [*above, path]
+        below = _read(_base_path(base, files_above, origin_of_file), origin, files_above)
         tree = _merged({name: below[name] for name in below if name != "sweep" or name not in tree}, tree)
     origin.lines.update(origin_of_file.lines)
     return tree
 
 
-def _base_path(base: Any, path: str, origin: Origin) -> str:
-    """Returns the path of the file that the file at `path` names as its `base`."""
+def _base_path(base: Any, paths: Sequence[str], origin: Origin) -> str:
+    """Returns the path of the file that the last of `paths` names as its `base`, which must not be one of them."""
     if not isinstance(base, str):
         raise origin.error("base", f"expected the path of another config, not {abbreviated(base)}")
-    relative = os.path.normpath(os.path.join(os.path.dirname(path), base))
+    relative = os.path.normpath(os.path.join(os.path.dirname(paths[-1]), base))
     base_path = relative if os.path.isfile(relative) else shipped.path_of(base)
     if base_path is None:
-        raise origin.error("base", f"no such file: {short(relative)}{shipped.advice(base)}")
-    return base_path
+        problem = f"no such file: {short(relative)}{shipped.advice(base)}"
+    elif any(os.path.samefile(base_path, path) for path in paths):
+        problem = f"{short(base)} is this file, or has this file as its base; name another config"
+    else:
+        return base_path
+    raise origin.error("base", problem)
 
 
 def _parse(text: str, origin: Origin) -> Any:

@@ -66,7 +66,8 @@ class NeuralGPU(Model):
 
     Args:
       **kwargs: see `Model`.
-      length_regression: intercept and slope of n by a source's length (`TrainingBatches.length_regression`).
+      length_regression: intercept and slope of n by a source's length (`TrainingBatches.length_regression`); None
+        if it is not known.
     """
 
     config_class = NeuralGPUConfig
@@ -75,10 +76,10 @@ class NeuralGPU(Model):
     has_decoder_cells = False  # whether cells change the memory again at each output
     num_features = 1  # number of vectors of width m that the output layer gets
 
-    def __init__(self, config: NeuralGPUConfig, *, length_regression: Sequence[float] = (0.0, 1.0), **kwargs):
+    def __init__(self, config: NeuralGPUConfig, *, length_regression: Sequence[float] | None = None, **kwargs):
         super().__init__(config, **kwargs)
         self.width, self.units = config.width, config.units
-        self.length_regression = tuple(length_regression)
+        self.length_regression = None if length_regression is None else tuple(length_regression)
         self.source_embedding = self._embedding("source_embedding")
         reads_outputs = self.num_features > 1 or self.has_decoder_cells
         self.target_embedding = self._embedding("target_embedding") if reads_outputs else None
@@ -119,6 +120,8 @@ class NeuralGPU(Model):
         Without a ratio, these are all lengths from n to 2n, for a source of n tokens. With a ratio, there is a single
         length, ceil(ratio * n). With "estimate", there is a single length, too, by `length_regression`, and at least n.
         A memory of m positions has room for m outputs, with the end of sentence.
+
+        Raises ValueError for "estimate" if the regression is not known.
         """
         longest = encoded.embedded.shape[1]
         if ratio is None:
@@ -134,6 +137,8 @@ class NeuralGPU(Model):
         """Returns the length of the memory for a source of `length` tokens; 0 for padding."""
         if ratio != "estimate":
             return math.ceil(Fraction(str(ratio)) * length)
+        if self.length_regression is None:
+            raise ValueError("no estimate: length_regression is not set")
         intercept, slope = self.length_regression
         return max(length, math.ceil(intercept + slope * length)) if length else 0
 

@@ -16,10 +16,10 @@ from memattn.runs.run import Run, is_best
 
 def expand(config: Config) -> dict[str, Config]:
     """Returns the configs of a sweep's runs by name, those of cells before those of grids. Raises ConfigError."""
-    return {name: run for name, (run, _) in expanded(config).items()}
+    return {name: run for name, (run, _) in expand_with_changes(config).items()}
 
 
-def expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
+def expand_with_changes(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
     """Returns the config of each run by name, and its changes to the sweep's: dotted keys with values."""
     sweep = config.sweep or SweepConfig()
     base = to_dict(config)
@@ -84,7 +84,7 @@ class SweepRun(NamedTuple):
 def finished(config: Config, sweep_dir: str, split: str, average: int | None = None) -> list[SweepRun]:
     """Returns the runs of a sweep that have a result on a split."""
     runs = []
-    for name, (run_config, changes) in expanded(config).items():
+    for name, (run_config, changes) in expand_with_changes(config).items():
         run = Run(os.path.join(sweep_dir, name))
         if result := result_of(run, run_config, split, average):
             runs.append(SweepRun(name, run.folder, run_config, result, run.validations, changes))

@@ -18,7 +18,7 @@ from memattn import config as configs
 from memattn import files
 from memattn.runs.result import Result
 from memattn.runs.run import RESULT, Run
-from memattn.sweeps.runs import SweepRun, expanded
+from memattn.sweeps.runs import SweepRun, expand_with_changes
 from studies.output import Output
 from studies.runner import TARGETS, configs_of
 
@@ -47,7 +47,7 @@ def _runs(path: str, results_name: str) -> list[SweepRun]:
     """Returns the runs of a config that a folder of results/ holds, in the order of the config."""
     config = configs.load(path, [])
     runs, stored = [], read(results_name)
-    for name, (run_config, changes) in expanded(config).items():
+    for name, (run_config, changes) in expand_with_changes(config).items():
         if run := stored.get(name):
             folder, result = f"{results_name}/{name}", _result(run)
             runs.append(SweepRun(name, folder, run_config, result, validations(run), changes))

@@ -164,7 +164,7 @@ def test_the_noise_of_each_training_step_is_new():
 
 
 def test_a_seed_may_be_any_two_integers():
-    """In a decoder of one's own: a list, an array, or a tensor."""
+    """A custom decoder may pass a list, an array or a tensor as the seed."""
     (query, value, *_), *_ = stored("monotonic")
     layer = make("monotonic", {"test_mode": "soft"})
     layer.build(query.shape, value.shape)

@@ -231,8 +231,8 @@ def test_an_error_names_the_file_that_holds_the_value(load):
         ("3", r"config.yaml:1: base: expected the path of another config, not 3$"),
         ("nowhere.yaml", r"config.yaml:1: base: no such file: .*nowhere.yaml; shipped configs: .*copy/small"),
         (".", r"config.yaml:1: base: no such file: "),
-        ("config.yaml", r"config.yaml: base: leads back to a file that it came from"),
-        ("other.yaml", r"config.yaml: base: leads back to a file that it came from"),
+        ("config.yaml", r"config.yaml:1: base: config.yaml is this file, or has this file as its base"),
+        ("other.yaml", r"other.yaml:1: base: ./config.yaml is this file, or has this file as its base"),
     ],
 )
 def test_an_unusable_base_is_refused(load, base, message):

@@ -85,6 +85,9 @@ def test_an_estimate_sets_a_single_length_by_that_of_the_source(kind, intercept,
     for each in (model, copy):
         (length,) = each.memory_lengths(each.encode(sources), "estimate")
         assert length.max_steps.numpy().tolist() == expected
+    unknown = make_model(kind)
+    with pytest.raises(ValueError, match="no estimate: length_regression is not set"):
+        list(unknown.memory_lengths(unknown.encode(sources), "estimate"))
 
 
 def test_lengths_of_a_memory_are_estimated_from_pairs_and_in_validation_those_of_the_longest(tiny_config, tmp_path):

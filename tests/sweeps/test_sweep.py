@@ -23,7 +23,7 @@ from memattn.evaluation import formatting
 from memattn.runs.run import Run
 from memattn.sweeps import runner as sweep
 from memattn.sweeps import tables
-from memattn.sweeps.runs import SweepRun, expanded
+from memattn.sweeps.runs import SweepRun, expand_with_changes
 from memattn.training.progress import Progress
 
 pytestmark = pytest.mark.slow
@@ -320,7 +320,7 @@ def test_a_result_of_an_earlier_version_is_kept(load, done, tmp_path):
 def made_up_runs(config, scores=None):
     """Finished runs of a sweep, made up; `scores` has the BLEU of each, 30 by default."""
     runs = []
-    for number, (name, (run, changes)) in enumerate(expanded(config).items()):
+    for number, (name, (run, changes)) in enumerate(expand_with_changes(config).items()):
         bleu = scores[number] if scores else 30.0
         result = made_up_result(run, scores={"bleu": bleu, "sacrebleu": bleu + 1}, decode_seconds=2.0)
         rows = [{"step": "4", "seconds": "60"}]
@@ -495,6 +495,18 @@ def test_pictures_name_runs_in_words(load):
         "no attention",
         "Neural GPU",
         "MemoryVariantAttention",
+    ]
+
+
+def test_pictures_tell_runs_of_one_attention_apart_by_their_tasks_and_by_the_options_of_outside_mechanisms(load):
+    cells = [{"data.task.name": task, "training.max_steps": 2} for task in ("sort", "reverse")]
+    cells += [{"model.attention": {"name": MEMORY_VARIANT, "num_slots": slots}} for slots in (2, 4)]
+    runs = made_up_runs(load(cells, {"training.seed": 3}))
+    assert list(tables.by_name_in_words(tables.seed_groups(runs))) == [
+        "sort-max_steps=2",
+        "reverse-max_steps=2",
+        "memory_variant-num_slots=2",
+        "memory_variant-num_slots=4",
     ]
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from memattn import config as run_configs
 from memattn import train as command
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
-from memattn.errors import ConfigError
+from memattn.errors import ConfigError, LostWorkerError
 from memattn.runs.run import Run
 from memattn.runs.trained import build_model, load
 from memattn.training import distribution
@@ -154,8 +155,11 @@ def test_the_command_offers_all_strategies():
         (tf.errors.ResourceExhaustedError(None, None, "out of memory"), False),
     ],
 )
-def test_errors_that_another_worker_causes_are_recognized(error, lost):
-    assert distribution.is_lost_worker(error) == lost
+def test_errors_that_another_worker_causes_are_recognized(error, lost, tiny_config, monkeypatch):
+    monkeypatch.setattr("memattn.training.trainer.Trainer", mock.Mock(side_effect=error))
+    strategy = object.__new__(tf.distribute.MultiWorkerMirroredStrategy)
+    with pytest.raises(LostWorkerError if lost else type(error)):
+        train(tiny_config(), "run", strategy)
 
 
 @pytest.mark.parametrize("has_tf_config", [False, True])
