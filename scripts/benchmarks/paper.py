@@ -57,7 +57,7 @@ def main() -> None:
             rows.append({**row, "paper: speed-up over Bahdanau": ratio})
     title = f"Table {options.table}: decode time of {options.examples:,} sources"
     if options.examples < (number := TABLES[options.table]["examples"]):
-        title += f" (SCALED DOWN from {number:,})"
+        title += f" (scaled down from {number:,})"
     tables.write(rows, options, title=title)
 
 

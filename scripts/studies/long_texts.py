@@ -139,7 +139,7 @@ def draw(output: Output, runs: list[SweepRun], times: list[dict[str, Any]]) -> N
     qualities, speed_lines = (
         [Line(model, attentions[model], points[model]) for model in attentions] for points in (bleu, speed)
     )
-    title = f"The same text in longer examples{output.label}"
+    title = f"The longer the source, the more speed memories gain and the more quality they lose{output.label}"
     output.pictures("length", lambda path: plots.by_length(path, qualities, speed_lines, title))
-    title = f"{bible[longest]} words to a source: quality lost, speed won{output.label}"
+    title = f"{bible[longest]} words to a source: more slots lose less quality{output.label}"
     output.pictures("slots", lambda path: plots.loss_and_speed(path, losses, title))

@@ -16,7 +16,7 @@ from studies import names, plots
 
 MISSING = "Runs that are missing, because they failed"
 OTHER_SETTINGS = "other learning rate and training steps"  # how the scale "cpu" differs from the paper
-_LABELS = {"small": " (SCALED DOWN)", "cpu": f" ({OTHER_SETTINGS} THAN THE PAPER'S)".upper()}
+_LABELS = {"small": " (scaled down)", "cpu": f" ({OTHER_SETTINGS} than the paper's)"}
 
 
 class Output(NamedTuple):

@@ -37,16 +37,19 @@ def trade_off(path: str) -> None:
         left.set_xticks(lengths, [f"{length:,}" for length in lengths])
         left.set(xlim=(0, 2000), ylim=(0, None), xlabel=_SOURCE_LENGTH)
         left.set_ylabel(f"{_TOKEN_TIME} of a hypothesis")
-        left.set_title("Time to decode a token", fontsize=11)
+        left.set_title("With a memory, the time of a token does not grow", fontsize=11, loc="left", pad=14)
         bleu = table_points(_rows("windowed_memory/cpu/table.csv"), "model", "L", "BLEU")
         lines = [Line(name, attention, bleu[name]) for name, attention in _COMPARED.items()]
         longest = max(printed.TABLE_1_BLEU)
         draw_lines(right, [line for line in lines if longest in line.points])
         plots.log_axis(right, list(printed.TABLE_1_BLEU))
         right.set(
-            xlim=(18, longest), ylim=(28, 102), xlabel="L, length of the longest source in symbols", ylabel="BLEU"
+            xlim=(18, longest),
+            ylim=(28, 102),
+            xlabel="L, length of the longest source in symbols",
+            ylabel="BLEU (squares: the paper)",
         )
-        right.set_title("Copying (squares: the paper)", fontsize=11)
+        right.set_title("Copying: windowed memory stays near attention", fontsize=11, loc="left", pad=14)
         plots.label_ends(left)
         plots.label_ends(right)
         shorter = [line for line in lines if longest not in line.points]
@@ -64,7 +67,7 @@ def trade_off(path: str) -> None:
 
 def errors_by_position(path: str) -> None:
     """Draws wrong tokens by position in the target, for targets of up to 50 symbols."""
-    with picture(path, "", (8, 4.5)) as axes:
+    with picture(path, "Copying 50 symbols: errors grow towards the end of the target", (8, 4.5)) as axes:
         rows = [row for row in _rows("errors_by_position/cpu/table.csv") if row["L"] == "50"]
         wrong = {row["model"]: {part: (float(row[f"fifth {part}"]),) * 3 for part in range(1, 6)} for row in rows}
         draw_lines(axes, list(starmap(_line, wrong.items())))
@@ -75,7 +78,8 @@ def errors_by_position(path: str) -> None:
 
 def long_sources(path: str) -> None:
     """Draws quality and decode time of sources longer than in training."""
-    with picture(path, "", (9.5, 7), 2, 1) as (upper, lower):
+    title = "Slots that are sums fail on long sources; means that are read by address do not"
+    with picture(path, title, (9.5, 7), 2, 1) as (upper, lower):
         rows = _rows("long_sources/small/table.csv")
         exact = table_points(rows, "model", "L", "exact match %")
         seconds = table_points(rows, "model", "L", "decode s", "decode s min-max")
@@ -98,7 +102,8 @@ def nested_slots(path: str) -> None:
     }
     rows = _rows("nested_slots/small/table.csv")
     bleu = {column: table_points(rows, "task", "K", column) for column in columns}
-    with picture(path, "", (10, 5.5), 2, 3, sharex=True, sharey=True) as all_axes:
+    title = "A nested memory cut to few slots is mostly worse than one trained with so few"
+    with picture(path, title, (10, 5.5), 2, 3, sharex=True, sharey=True) as all_axes:
         for axes, task in zip(all_axes.flat, bleu["attention"], strict=True):
             draw_lines(axes, [Line(*model, bleu[column][task]) for column, model in columns.items()])
             plots.log_axis(axes, list(bleu["attention"][task]), base=2)
@@ -166,7 +171,7 @@ def adding_problem(path: str) -> None:
 def libraries(path: str) -> None:
     """Draws decode times of memattn and other libraries as bars."""
     rows = _rows("speed/decode.csv", "decode_libraries")
-    with picture(path, "", (10, 4), 1, 2, sharey=True) as all_axes:
+    with picture(path, "memattn decodes faster than five other libraries", (10, 4), 1, 2, sharey=True) as all_axes:
         for axes, length in zip(all_axes, ("20", "50"), strict=True):
             lines = system_lines([row for row in rows if row["L"] == length], "seconds")
             for index, line in enumerate(lines):
@@ -202,7 +207,7 @@ def speech_time(path: str) -> None:
     """Draws the time of a character of speech against the frames of the source; a state is four frames."""
     rows = [{**row, "L": row.get("frames") or 4 * int(row["L"])} for row in _rows("speech_time/small/table.csv")]
     lines = system_lines(rows, _TOKEN_TIME)
-    title = "Time to decode a character, 4 frames for each state of the encoder (SCALED DOWN)"
+    title = "Time to decode a character, 4 frames for each state of the encoder (scaled down)"
     draw(path, lines, title=title, x="frames of the source", y="microseconds per character", scale="linear")
 
 
@@ -283,7 +288,7 @@ PICTURES: dict[str, Callable[[str], None]] = {
         of="tokens_family",
         x=_SOURCE_LENGTH,
         y=_TOKEN_TIME,
-        title="Time to decode a token of a hypothesis: two layers of 128 units",
+        title="Time of a token: with memory or linear attention, it hardly grows; two layers of 128 units",
     ),
     "docs/pictures/long_sources.svg": long_sources,
     "docs/pictures/nested_slots.svg": nested_slots,

@@ -175,7 +175,7 @@ class Reproduction:
                 repeats=1,
                 num_plots=0,
                 strategy="auto",
-                title=f"Runs of {path}{' (SCALED DOWN)' if self._scale == 'small' else ''}",
+                title=f"Runs of {path}{' (scaled down)' if self._scale == 'small' else ''}",
                 only=wanted,
             )
             self.failed = list(dict.fromkeys([*self.failed, *(os.path.join(folder, name) for name in failed)]))

@@ -210,7 +210,7 @@ def test_a_table_of_the_paper_shows_the_ratios_of_the_paper(measure):
     names = ["memattn: memory, K = 64", "memattn: Bahdanau", "memattn: windowed memory, K = 32"]
     rows, caption = measure("paper", names, "--table", "3", "--examples", "2")
     assert [row["paper: speed-up over Bahdanau"] for row in rows] == ["1.23", "1.0", ""]  # 33.28 s / 27.13 s
-    assert caption.startswith("Table 3: decode time of 2 sources (SCALED DOWN from 2,169): ")
+    assert caption.startswith("Table 3: decode time of 2 sources (scaled down from 2,169): ")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_table_1_stands_beside_the_paper(output, capsys):
     first, last = rows[0], rows[-1]
     assert [first[key] for key in ("BLEU", "paper L", "paper BLEU", "difference")] == ["90.00", "20", "99.93", ""]
     assert (last["L"], last["paper L"], last["difference"]) == ("40", "200", "")
-    assert capsys.readouterr().out.splitlines()[1].endswith(" by length and model (SCALED DOWN)")
+    assert capsys.readouterr().out.splitlines()[1].endswith(" by length and model (scaled down)")
     by_model = {row["model"]: row for row in files.read_csv(output.path("bleu.csv"))}
     assert list(by_model) == list(printed.TABLE_1_MODELS)
     assert (by_model["none"]["L = 40"], by_model["K=4"]["L = 5"]) == ("90.00", "99.00")
