@@ -218,6 +218,15 @@ def curves(path: str, table: str, title: str, memory: dict | None = None) -> Non
     learning_curves(path, lines, title)
 
 
+def speech(path: str) -> None:
+    """Draws learning curves of five of the models that recognize speech, with one seed."""
+    models = ({"name": "none"}, MEMORY, {**WINDOWED, "read": "address"}, {"name": "bahdanau"}, {"name": "luong_dot"})
+    errors = table_points(_rows("speech/small/learning_curves.csv"), "model", "step", "validation CER %")
+    lines = [Line(styles.words(model), model, errors[styles.words(model)]) for model in models]
+    title = "Speech, scaled down: windowed memory learns fastest, the paper's memory stays behind"
+    learning_curves(path, lines, title, "CER %")
+
+
 def multi30k(path: str) -> None:
     """Draws learning curves of translation over seeds."""
     models = {  # names of runs without their seeds; the last is windowed memory, which had no name when it was trained
@@ -303,6 +312,7 @@ PICTURES: dict[str, Callable[[str], None]] = {
         for path, (title, memory) in _CURVES.items()
     },
     "results/multi30k/small/learning_curves.png": multi30k,
+    "results/speech/small/learning_curves.png": speech,
     "results/active_translation/small/bleu_by_length.png": lambda path: kaiser2016.draw_translation(
         path,
         _rows("active_translation/small/table.csv"),
