@@ -95,7 +95,7 @@ def prepare_text(
         f"({train['dropped_empty']:,} empty and {train['dropped_too_long']:,} of more than {options.max_length:,} "
         "units dropped), "
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
-        + (f", {bpe_units:,} {_UNITS_IN_WORDS[text.units]}" if bpe_units else "")
+        + (f", at most {bpe_units:,} {_UNITS_IN_WORDS[text.units]}" if bpe_units else "")
     )
     config = config or advice.own_text_config(train["pairs"], gpu=advice.has_gpu())
     tokens = train["source_tokens"] + train["target_tokens"]
