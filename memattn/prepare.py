@@ -156,11 +156,8 @@ def _learn_lexicon() -> int:
 
 
 def _files(options: flags.FlagValues) -> dict[str, Any]:
-    """Returns what the flags --train, --valid and --test name, by split. Raises ConfigError for one that is empty."""
-    given = {split: options[split].value for split in ("train", "valid", "test") if options[split].value is not None}
-    if empty := [split for split, value in given.items() if not value]:
-        raise ConfigError(f"--{empty[0]}: no name; give that of a file, or leave the flag out")
-    return given
+    """Returns what the flags --train, --valid and --test name, by split."""
+    return {split: options[split].value for split in ("train", "valid", "test") if options[split].value is not None}
 
 
 def _existing(path: str) -> str:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from memattn import files
 from memattn.data import features
-from memattn.data.sentences import Corpus, Sentences, Sources
+from memattn.data.sentences import Corpus, Sentences, Sources, are_starts
 from memattn.data.tokenizer import Side
 from memattn.data.vocabulary import SPECIAL_TOKENS, Vocabulary, split_words
 from memattn.errors import ConfigError, DataError, abbreviated
@@ -121,6 +121,8 @@ def binary_paths(folder: str, split: str, side: Side) -> dict[Part, str]:
 def _map_sentences(folder: str, split: str, side: Side, num_ids: int) -> Sentences:
     paths = binary_paths(folder, split, side)
     ids, offsets = (files.read_array(paths[part], 1, "iu") for part in PARTS)
+    if not are_starts(offsets, len(ids)):
+        raise DataError(f"{paths['offsets']}: does not match {paths['ids']}; prepare the corpus again")
     return Sentences(ids, offsets, paths["ids"], num_ids)
 
 

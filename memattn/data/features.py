@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from memattn import files
-from memattn.data.sentences import PADDING, Sources, crc32
+from memattn.data.sentences import PADDING, Sources, are_starts, crc32
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import DataError
@@ -108,9 +108,9 @@ def read(folder: str, split: str) -> Features:
     else:
         statistics = np.stack([np.zeros(width, np.float32), np.ones(width, np.float32)])
     starts = np.cumsum([0, *map(len, shards)])
-    ends_fit = len(offsets) > 1 and (offsets[0], offsets[-1]) == (0, starts[-1]) and np.isin(starts, offsets).all()
+    starts_fit = are_starts(offsets, starts[-1]) and np.isin(starts, offsets).all()
     widths_fit = statistics.shape == (2, width) and all(shard.shape[1] == width for shard in shards)
-    if not (ends_fit and widths_fit and (np.diff(offsets) > 0).all()):
+    if not (starts_fit and widths_fit):
         raise DataError(f"{offsets_file}: does not match the shards, or these {STATISTICS}; prepare the corpus again")
     return Features(shards, offsets, statistics[0], statistics[1], os.path.join(folder, f"{split}.{numbers}"))
 

@@ -48,6 +48,11 @@ class Sources(Protocol):
         """Returns a label for each position of a source."""
 
 
+def are_starts(offsets: np.ndarray, end: int) -> bool:
+    """Returns whether offsets rise from 0 to `end`, as the starts of one source or more do."""
+    return len(offsets) > 1 and (offsets[0], offsets[-1]) == (0, end) and bool((offsets[1:] > offsets[:-1]).all())
+
+
 def crc32(*arrays: np.ndarray, dtype: str | None = None) -> int:
     """Returns the CRC-32 of arrays, as numbers of a type if one is given."""
     crc = 0

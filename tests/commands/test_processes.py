@@ -151,6 +151,8 @@ def test_help_of_a_script_is_printed_without_warnings_or_tensorflow(script):
         (["eval", "--run_dir=a", "--repeats=3.5"], "flag --repeats=3.5: expected an int; see --help"),
         (["eval", "--run_dir=a", "--rouge=3"], "flag --rouge=3: expected true or false; see --help"),
         (["eval", "--run_dir=a", "deeper"], "deeper: not a flag; all arguments are flags, see --help"),
+        (["eval", "--run_dir=a", "--split="], "--split: its value is empty; give one, or leave the flag out"),
+        (["prepare", "parsing", "--train=a,", "--valid=b", "--folder=c"], "--train: its value is empty"),
         (["eval", "--run_dir=a", "--source=b"], "--source and --target: give both"),
         (["eval", "--run_dir=a", "--source=b", "--target=c", "--split=d"], "--source and --target: give both, or a --"),
         (["translate"], "--run_dir is missing"),

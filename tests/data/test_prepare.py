@@ -317,6 +317,7 @@ def test_languages_may_differ_from_the_suffixes_of_files(run, tmp_path):
     [
         ("train.source.ids.npy", lambda path: path.write_bytes(path.read_bytes()[:-7]), "not a complete array"),
         ("train.source.offsets.npy", lambda path: np.save(path, np.zeros(3)), "not a one-dimensional array"),
+        ("train.source.offsets.npy", lambda path: np.save(path, np.load(path) + 1), "does not match .*source.ids.npy"),
         ("train.target.ids.npy", lambda path: np.save(path, 9999 + np.load(path)), "it holds the id 10"),
         ("vocab.txt", lambda path: path.write_text("a\nb\n"), "vocab.txt: not the one that .*out was prepared with"),
     ],

@@ -173,7 +173,6 @@ def check_unused(options: flags.FlagValues, names: tuple[str, ...], what: str) -
 def define_folder(default: str | None, meaning: str = "Folder of the prepared corpus.") -> None:
     """Defines --folder, which is required if it has no default."""
     flags.DEFINE_string("folder", default, meaning, required=default is None)
-    flags.register_validator("folder", lambda folder: folder != "", "is empty")
 
 
 def _print_release(release: Release | None) -> None:
