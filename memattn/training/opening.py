@@ -115,13 +115,22 @@ class OpenRun:
         return metadata
 
     def _restore(self) -> None:
-        """Restores the newest readable checkpoint, if any is listed. Raises RunError if none of those can be read."""
+        """Restores the newest readable checkpoint, if any is listed.
+
+        Raises RunError if none of those can be read, or if there is none of a run that must have written some.
+        """
         recent, step = self.run_folder.checkpoints, self.training_step
         checkpoint = Checkpoint(self.model, step.optimizer, progress=self.progress, step=step.state)
         try:
             self.restored = checkpoints.restore(checkpoint, recent)  # its path; None for a new run
         except RunError as error:
             raise RunError(f"{error}; move the folder away to start over") from error
+        validated = max((int(row["step"]) for row in self.run_folder.validations), default=0)
+        if not self.restored and validated > self.config.training.checkpoint_every:  # else it may have been killed
+            problem = f"{recent}: no checkpoint, though the run came to step {validated:,}"
+            raise RunError(
+                problem, "put one back, or use another --run_dir: training anew would replace the best weights"
+            )
         self.recent = checkpoints.manager(checkpoint, recent, self.config.training.keep_checkpoints)
         self.best = checkpoints.manager(Checkpoint(self.model), self.run_folder.best, 1)
 

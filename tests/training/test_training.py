@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import os
+import shutil
 import signal
 from types import SimpleNamespace
 
@@ -204,6 +205,16 @@ def test_the_best_checkpoint_is_that_of_the_best_validation(tiny_config, tmp_pat
     before = contents(run_dir)
     assert train(config, str(run_dir), NO_STRATEGY) == 0
     assert "already finished: 9 steps" in capsys.readouterr().out
+    assert contents(run_dir) == before
+
+
+def test_a_run_whose_checkpoints_are_deleted_keeps_its_best_weights(tiny_config, tmp_path):
+    config, run_dir = tiny_config({**LEAN, "training.max_steps": 6, "training.checkpoint_every": 3}), tmp_path / "run"
+    assert train(config, str(run_dir), NO_STRATEGY) == 0
+    shutil.rmtree(run_dir / "checkpoints")
+    before = contents(run_dir)
+    with pytest.raises(RunError, match="checkpoints: no checkpoint, though the run came to step 6; put one back"):
+        train(config, str(run_dir), NO_STRATEGY)
     assert contents(run_dir) == before
 
 
