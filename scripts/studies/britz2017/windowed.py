@@ -21,6 +21,7 @@ from studies.runs import (
     steps_by_seed,
     steps_to,
     summary,
+    task,
     task_length,
     task_name,
     text_name,
@@ -124,11 +125,11 @@ def baselines(output: Output, runs: list[SweepRun]) -> None:
 
     Draws learning curves for each task and K, as means over the seeds.
     """
-    keys = {"task": task_name, "K": num_slots, "what writes the slots": _writing}
+    keys = {"task": lambda run: f"{task(run).name}, K = {num_slots(run)}", "writing": _writing}
     rows = rows_by(runs, keys, _early_bleu, _quality)
-    for (task, slots), same in groups(runs, task_name, num_slots).items():
-        name = f"learning_curves_{task.partition(',')[0]}_{slots}"
-        output.learning_curves(name, groups(same, _writing), f"{task}, K = {slots}")
+    for (name, slots), same in groups(runs, task_name, num_slots).items():
+        file = f"learning_curves_{name.partition(',')[0]}_{slots}"
+        output.learning_curves(file, groups(same, _writing), f"{name}, K = {slots}")
     output.table(rows, "What writes the slots: windowed memory beside its baselines")
 
 
