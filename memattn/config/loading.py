@@ -77,7 +77,7 @@ def _overridden(tree: Mapping, overrides: Sequence[str], origin: Origin) -> Conf
     changes = {}
     for override in overrides:
         key, equals, text = override.partition("=")
-        if not equals or not key:
+        if not (key and equals and text.strip()):  # a variable of the shell that is not set leaves an empty text
             raise ConfigError(f"--set {short(override)}: write --set key=value, e.g. --set model.units=128")
         changes[key] = _parse(text, Origin(f"--set {short(key)}"))
         origin.record(key, f"--set {short(override)}")

@@ -62,6 +62,7 @@ def test_a_broken_config_is_refused(content, message, tmp_path, capsys):
     ("override", "message"),
     [
         ("model.units", "--set model.units: write --set key=value, e.g. --set model.units=128"),
+        ("training.init_from=", "--set training.init_from=: write --set key=value"),
         ("model.units=[\n", "--set model.units: not valid YAML: "),
         ("model.units=-1", "--set model.units=-1: model.units: must be at least 1, not -1"),
         ("model={units: -1}", "--set model={units: -1}: model.units: must be at least 1, not -1"),
