@@ -45,8 +45,7 @@ def run_sweep(
     run, writes no table.
 
     Returns the names of the runs that failed; their rows of the table say why. Raises ConfigError if the folder holds
-    the runs of another sweep, or a corpus lacks the split, RunError if another process works on the same runs,
-    or a run has lost its validations, OSError.
+    the runs of another sweep, or a corpus lacks the split, RunError if another process works on the same runs, OSError.
     """
     all_configs = expand(config)
     run_configs = {name: run for name, run in all_configs.items() if only is None or name in only}

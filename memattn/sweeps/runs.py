@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from memattn.config import Config, SweepConfig, apply_changes, from_dict, to_dict
-from memattn.errors import ConfigError, RunError, short
+from memattn.errors import ConfigError, short
 from memattn.runs import checkpoints
 from memattn.runs.result import Result
 from memattn.runs.run import Run, is_best
@@ -82,14 +82,12 @@ class SweepRun(NamedTuple):
 
 
 def finished(config: Config, sweep_dir: str, split: str, average: int | None = None) -> list[SweepRun]:
-    """Returns the runs of a sweep that have a result on a split. Raises RunError for one without validations."""
+    """Returns the runs of a sweep that have a result on a split."""
     runs = []
     for name, (run_config, changes) in expand_with_changes(config).items():
         run = Run(os.path.join(sweep_dir, name))
         if result := result_of(run, run_config, split, average):
-            if not (validations := run.validations):
-                raise RunError(f"{run.validations_path}: missing or empty", "copy it again, or remove the folder")
-            runs.append(SweepRun(name, run.folder, run_config, result, validations, changes))
+            runs.append(SweepRun(name, run.folder, run_config, result, run.validations, changes))
     return runs
 
 

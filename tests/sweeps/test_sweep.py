@@ -223,13 +223,6 @@ def test_a_run_whose_result_is_damaged_is_evaluated_again(load, run, children, t
     assert json.loads(path.read_text("utf-8")) == result
 
 
-def test_a_run_whose_validations_are_lost_is_an_error_that_names_the_file(load, run, tmp_path):
-    assert run(load(GRID[:1])) == []
-    (tmp_path / "sweep" / "num_slots=1" / "validation.csv").unlink()
-    with pytest.raises(RunError, match=r"num_slots=1/validation.csv: missing or empty; copy it again"):
-        run(load(GRID[:1]))
-
-
 def test_the_error_that_a_failure_names_is_the_last_of_the_last_command(tmp_path):
     log = tmp_path / "log.txt"
     assert sweep.last_error(str(log)) == ""
