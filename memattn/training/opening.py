@@ -1,6 +1,7 @@
 """Opens a run folder for training: reads the data, builds the model, and makes the folder or resumes the run in it."""
 
 import contextlib
+import os
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -117,7 +118,7 @@ class OpenRun:
     def _restore(self) -> None:
         """Restores the newest readable checkpoint, if any is listed.
 
-        Raises RunError if none of those can be read, or if there is none of a run that must have written some.
+        Raises RunError if none of those can be read, or if the folder of the checkpoints was removed.
         """
         recent, step = self.run_folder.checkpoints, self.training_step
         checkpoint = Checkpoint(self.model, step.optimizer, progress=self.progress, step=step.state)
@@ -125,12 +126,10 @@ class OpenRun:
             self.restored = checkpoints.restore(checkpoint, recent)  # its path; None for a new run
         except RunError as error:
             raise RunError(f"{error}; move the folder away to start over") from error
-        validated = max((int(row["step"]) for row in self.run_folder.validations), default=0)
-        if not self.restored and validated > self.config.training.checkpoint_every:  # else it may have been killed
-            problem = f"{recent}: no checkpoint, though the run came to step {validated:,}"
-            raise RunError(
-                problem, "put one back, or use another --run_dir: training anew would replace the best weights"
-            )
+        # A training that was killed has left the folder, even if it has written no checkpoint yet.
+        if not os.path.isdir(recent) and checkpoints.newest_first(self.run_folder.best):
+            problem = f"{recent}: missing, though {self.run_folder.best} has weights, which training anew would replace"
+            raise RunError(problem, "put it back, train in another folder, or evaluate by memattn-eval")
         self.recent = checkpoints.manager(checkpoint, recent, self.config.training.keep_checkpoints)
         self.best = checkpoints.manager(Checkpoint(self.model), self.run_folder.best, 1)
 

@@ -67,7 +67,7 @@ def trade_off(path: str) -> None:
 
 def errors_by_position(path: str) -> None:
     """Draws wrong tokens by position in the target, for targets of up to 50 symbols."""
-    with picture(path, "Copying 50 symbols: errors grow towards the end of the target", (8, 4.5)) as axes:
+    with picture(path, "Copying 50 symbols: errors are fewest at the start of the target", (8, 4.5)) as axes:
         rows = [row for row in _rows("errors_by_position/cpu/table.csv") if row["L"] == "50"]
         wrong = {row["model"]: {part: (float(row[f"fifth {part}"]),) * 3 for part in range(1, 6)} for row in rows}
         draw_lines(axes, list(starmap(_line, wrong.items())))
@@ -223,7 +223,7 @@ def speech(path: str) -> None:
     models = ({"name": "none"}, MEMORY, {**WINDOWED, "read": "address"}, {"name": "bahdanau"}, {"name": "luong_dot"})
     errors = table_points(_rows("speech/small/learning_curves.csv"), "model", "step", "validation CER %")
     lines = [Line(styles.words(model), model, errors[styles.words(model)]) for model in models]
-    title = "Speech, scaled down: windowed memory learns fastest, the paper's memory stays behind"
+    title = "Speech, scaled down: windowed memory, read by address, learns fastest"
     learning_curves(path, lines, title, "CER %")
 
 

@@ -32,6 +32,13 @@ def test_the_code_of_the_readme_prints_what_it_says(capsys):
     assert f"# {capsys.readouterr().out.splitlines()[-1]}\n" in code
 
 
+def test_the_code_of_the_first_page_returns_a_context_for_each_query():
+    (code,) = re.findall(r"```python\n(.*?)```", page("docs/index.md"), flags=re.DOTALL)
+    names = {}
+    exec(code, names)
+    assert names["context"].shape == (2, 30, 64)
+
+
 def test_configs_of_the_pages_expand_to_as_many_runs_as_printed(tmp_path):
     pages = "".join(page(name) for name in PAGES if name.startswith(("docs/guides/", "docs/reference/")))
     configs = re.findall(r"```yaml\n(# (\S+\.yaml)(?:: (\d+) runs)?\n.*?)```", pages, flags=re.DOTALL)

@@ -52,7 +52,7 @@ def windowed_memory(output: Output, runs: list[SweepRun]) -> None:
         f"L = {length}": [(length / num_slots(run), steps_to(run)) for run in same]
         for length, same in groups(list(filter(_is_windowed, runs)), task_length).items()
     }
-    title = f"Windowed memory: the more symbols to a slot, the more training steps{output.label}"
+    title = f"Windowed memory: many symbols to a slot take more training steps{output.label}"
     output.pictures("steps_by_load", lambda path: plots.steps_by_load(path, steps, title))
 
 
