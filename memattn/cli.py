@@ -109,10 +109,10 @@ def _parse_flags(argv: list[str], takes_arguments: bool) -> list[str]:
         for words, ours in _WORDS.items():
             problems = re.sub(words, ours, problems)
         _fail(f"{'; '.join(problems.splitlines())}; see --help", USAGE)
-    for name in flags.FLAGS:  # a variable of the shell that is not set leaves an empty value
-        flag = flags.FLAGS[name]
-        if flag.present and (flag.value in ("", []) or isinstance(flag.value, list) and "" in flag.value):
-            _fail(f"--{name}: its value is empty; give one, or leave the flag out", USAGE)
+    given = [(f"--{name}", flags.FLAGS[name].value) for name in flags.FLAGS if flags.FLAGS[name].present]
+    for name, value in [*given, *(("an argument", argument) for argument in arguments[1:])]:
+        if value in ("", []) or isinstance(value, list) and "" in value:  # as an unset variable of the shell leaves it
+            _fail(f"{name} is empty; give a value, or leave it out", USAGE)
     if len(arguments) > 1 and not takes_arguments:
         _fail(f"{arguments[1]}: not a flag; all arguments are flags, see --help", USAGE)
     return arguments
