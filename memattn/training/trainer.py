@@ -204,7 +204,11 @@ class Stopping:
         """Makes training stop after this step; a SIGINT after another signal raises KeyboardInterrupt at once."""
         if self.received and number == signal.SIGINT:  # schedulers repeat SIGTERM
             raise KeyboardInterrupt
-        self.received = signal.Signals(number)
+        if not self.received:
+            self.received = signal.Signals(number)
+            line = f"\n{self.received.name}: stopping after this step, with a checkpoint; Ctrl-C now stops at once\n"
+            with contextlib.suppress(OSError):  # Ctrl-C also ends what may read the output, such as `tee`
+                os.write(2, line.encode())  # standard error; a print may be what the signal interrupts
 
     def is_requested(self) -> bool:
         """Returns whether this process got a signal."""
