@@ -219,23 +219,20 @@ def _record_lines(node: yaml.Node, key: str, origin: Origin) -> None:
 
 
 class _Whole(dict):
-    """A mapping that replaces another one as a whole, such as the options of a mechanism."""
+    """A mapping that replaces another one as a whole."""
 
 
 def apply_changes(tree: Mapping, changes: Mapping[str, Any]) -> dict:
-    """Returns a copy of a config's plain values with dotted keys set; keys that `_without_replaced` names are gone.
-
-    A mapping replaces the former value of its key; only one for a whole part, such as `model`, is merged into it.
-    """
+    """Returns a copy of a config's plain values with dotted keys set; keys that `_without_replaced` names are gone."""
     nested: dict[str, Any] = {}
     for key in sorted(changes, key=lambda key: key.count(".")):
         *parents, last = key.split(".")
-        node, value = nested, plain(changes[key])  # a copy, which longer keys change
+        node, value = nested, changes[key]
         for parent in parents:
             if not isinstance(node.get(parent), dict):
                 node[parent] = {}
             node = node[parent]
-        node[last] = _Whole(value) if parents and isinstance(value, Mapping) else value
+        node[last] = _Whole(plain(value)) if isinstance(value, Mapping) else value  # a copy, which longer keys change
     return plain(_merged(tree, nested))
 
 

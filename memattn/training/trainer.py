@@ -206,7 +206,8 @@ class Stopping:
             raise KeyboardInterrupt
         if not self.received:
             self.received = signal.Signals(number)
-            line = f"\n{self.received.name}: stopping after this step, with a checkpoint; Ctrl-C now stops at once\n"
+            advice = "; Ctrl-C again stops at once" if number == signal.SIGINT else ""
+            line = f"\n{self.received.name}: stopping soon, with a checkpoint{advice}\n"
             with contextlib.suppress(OSError):  # Ctrl-C also ends what may read the output, such as `tee`
                 os.write(2, line.encode())  # standard error; a print may be what the signal interrupts
 

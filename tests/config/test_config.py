@@ -46,7 +46,6 @@ def test_numbers_may_be_written_in_several_ways(load, text, number):
 
 
 MEMORY = COPY + "model: {units: 3, layers: 4, attention: {name: memory, num_slots: 4}}\n"
-SIGMOID = COPY + "model: {attention: {name: memory, encoder_scoring: sigmoid}}\n"
 SHORT = "data: {num_buckets: 3, copy: {max_length: 5}}\n"
 
 
@@ -62,8 +61,7 @@ def value_of(config, key):
     ("below", "overrides", "expected"),
     [
         (MEMORY, ["model.units=5", "training.seed=9", "model.units=6"], {"model.units": 6, "model.layers": 4}),
-        (MEMORY, ["model={units: 5}"], {"model.units": 5, "model.layers": 4, "model.attention.num_slots": 4}),
-        (SIGMOID, ["model.attention={num_slots: 5}"], {"model.attention.encoder_scoring": "softmax"}),
+        (MEMORY, ["model={units: 5}"], {"model.units": 5, "model.layers": 2}),
         ("model: {units: 3}\n", ["data.copy.max_length=2"], {"model.units": 3, "data.copy.max_length": 2}),
         (COPY, ["model.attention.num_slots=3"], {"model.attention.name": "memory", "model.attention.num_slots": 3}),
         (MEMORY, ["model.attention.name=memory"], {"model.attention.num_slots": 4}),
@@ -108,8 +106,6 @@ def test_the_runs_of_a_sweep_are_its_cells_and_the_union_of_its_grids(load):
         for seed in (1, 2)
         for length in (5, 6)
     ]
-    nested = expand(load(MEMORY + "sweep: {cells: [{model: {units: 5}}]}\n"))["units=5"]
-    assert (nested.model.units, nested.model.layers, nested.model.attention["num_slots"]) == (5, 4, 4)
     run = runs["num_slots=8-layers=1-seed=2-max_length=5"]
     assert (run.training.seed, run.data.copy.max_length, run.model.attention["num_slots"]) == (2, 5, 8)
     assert runs["bahdanau-seed=1-max_length=6"].model.attention == {"name": "bahdanau", "cache_keys": True}

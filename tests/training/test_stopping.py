@@ -109,7 +109,7 @@ def test_the_first_signal_is_reported_and_a_second_ctrl_c_ends_training_at_once(
     stopping = Stopping(Workers(NO_STRATEGY), 1.0)
     stopping.on_signal(first, None)
     stopping.on_signal(signal.SIGTERM, None)  # schedulers repeat it
-    assert capfd.readouterr().err.split(":")[0] == f"\n{first.name}"
+    assert capfd.readouterr().err.count("stopping soon") == 1
     assert stopping.received == first
     with pytest.raises(KeyboardInterrupt):
         stopping.on_signal(signal.SIGINT, None)
