@@ -201,7 +201,7 @@ class Stopping:
                 signal.signal(number, handler)
 
     def on_signal(self, number: int, _: FrameType | None) -> None:
-        """Makes training stop after this step; a SIGINT after another signal raises KeyboardInterrupt at once."""
+        """Makes training stop after this step, and says so; a SIGINT after another signal raises KeyboardInterrupt."""
         if self.received and number == signal.SIGINT:  # schedulers repeat SIGTERM
             raise KeyboardInterrupt
         if not self.received:
